@@ -188,7 +188,7 @@ func checkout(t *testing.T) string {
 	if err := os.Symlink(filepath.Join(filepath.Dir(binary(t)), "proviso-mcp"), filepath.Join(root, "bin", "proviso-mcp")); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"examples", "deploy"} {
+	for _, dir := range []string{"examples", "deploy", "api"} {
 		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS("../../"+dir)); err != nil {
 			t.Fatal(err)
 		}

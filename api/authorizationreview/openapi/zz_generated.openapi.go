@@ -1140,7 +1140,7 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequ
 				Properties: map[string]spec.Schema{
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if there was no object.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to an object.\n - `\"CREATE\"` makes a new object.\n - `\"DELETE\"` deletes an object.\n - `\"IMPERSONATE\"` makes a request in the name of another user. There is no object. It is only sent to webhooks.\n - `\"UPDATE\"` changes an object.",
+							Description: "operation is what is done to the object: CREATE, UPDATE, DELETE, CONNECT or IMPERSONATE. A patch is an UPDATE, or a CREATE if there was no object.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to an object.\n - `\"CREATE\"` makes a new object.\n - `\"DELETE\"` deletes an object.\n - `\"IMPERSONATE\"` makes a request in the name of another user. There is no object.\n - `\"UPDATE\"` changes an object.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1162,6 +1162,12 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequ
 					"options": {
 						SchemaProps: spec.SchemaProps{
 							Description: "options are the options of the operation, such as CreateOptions or PodExecOptions.",
+							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "target is the pod, service or node that a CONNECT goes to.",
 							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
 						},
 					},
@@ -1227,6 +1233,40 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResp
 						SchemaProps: spec.SchemaProps{
 							Description: "status says more about why a request is not allowed. A webhook may set it instead of reason; it is not read if allowed is true.",
 							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Status"),
+						},
+					},
+					"warnings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the server sets none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"auditAnnotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "auditAnnotations are added to the audit event of the request, under the name of the authorizer and a slash. A webhook may set at most 8, with values of at most 1,024 bytes; the server sets none.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},

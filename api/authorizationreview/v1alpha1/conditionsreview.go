@@ -36,14 +36,14 @@ const (
 	Delete Operation = "DELETE"
 	// Connect opens a connection to an object.
 	Connect Operation = "CONNECT"
-	// Impersonate makes a request in the name of another user. There is no object. It is only sent to webhooks.
+	// Impersonate makes a request in the name of another user. There is no object.
 	Impersonate Operation = "IMPERSONATE"
 )
 
 // AuthorizationConditionsRequest is a set of conditions and what it is to be evaluated against.
 type AuthorizationConditionsRequest struct {
-	// operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if
-	// there was no object.
+	// operation is what is done to the object: CREATE, UPDATE, DELETE, CONNECT or IMPERSONATE. A patch is an UPDATE, or
+	// a CREATE if there was no object.
 	Operation Operation `json:"operation"`
 
 	// object is the object as it is to be stored. There is none in a DELETE.
@@ -57,6 +57,10 @@ type AuthorizationConditionsRequest struct {
 	// options are the options of the operation, such as CreateOptions or PodExecOptions.
 	// +optional
 	Options runtime.RawExtension `json:"options,omitempty"`
+
+	// target is the pod, service or node that a CONNECT goes to.
+	// +optional
+	Target *runtime.RawExtension `json:"target,omitempty"`
 
 	// impersonatedRequest is the request that is to be made in the name of another user. It is set if, and only if, the
 	// operation is IMPERSONATE.
@@ -119,4 +123,15 @@ type AuthorizationConditionsResponse struct {
 	// allowed is true.
 	// +optional
 	Status *metav1.Status `json:"status,omitempty"`
+
+	// warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the
+	// server sets none.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
+
+	// auditAnnotations are added to the audit event of the request, under the name of the authorizer and a slash. A
+	// webhook may set at most 8, with values of at most 1,024 bytes; the server sets none.
+	// +optional
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 }

@@ -16,6 +16,11 @@ func (in *AuthorizationConditionsRequest) DeepCopyInto(out *AuthorizationConditi
 	in.Object.DeepCopyInto(&out.Object)
 	in.OldObject.DeepCopyInto(&out.OldObject)
 	in.Options.DeepCopyInto(&out.Options)
+	if in.Target != nil {
+		in, out := &in.Target, &out.Target
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.ImpersonatedRequest != nil {
 		in, out := &in.ImpersonatedRequest, &out.ImpersonatedRequest
 		*out = new(ImpersonatedRequest)
@@ -42,6 +47,18 @@ func (in *AuthorizationConditionsResponse) DeepCopyInto(out *AuthorizationCondit
 		in, out := &in.Status, &out.Status
 		*out = new(v1.Status)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.AuditAnnotations != nil {
+		in, out := &in.AuditAnnotations, &out.AuditAnnotations
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
 	}
 	return
 }

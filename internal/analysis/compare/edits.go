@@ -214,6 +214,8 @@ func (w *Witness) at(n *node) (any, bool) {
 		return w.Object, w.Object != nil
 	case "oldObject":
 		return w.OldObject, w.OldObject != nil
+	case "target":
+		return w.Target, w.Target != nil
 	case "namespaceObject":
 		return w.Namespace, w.Namespace != nil
 	}

@@ -18,6 +18,8 @@ type Universe struct {
 	Namespaced bool
 	// Impersonated tells that there is a request to be made in another name.
 	Impersonated bool
+	// Connects tells that there is something that a connection goes to.
+	Connects bool
 	// Known are paths with a fixed value, such as request.verb.
 	Known map[string]any
 	// Valid reports whether an object conforms to the parts of its schema that a shape does not say; nil if there are
@@ -37,7 +39,7 @@ func Of(operation string, shape *Shape) Universe {
 	return u
 }
 
-var variableNames = []string{"operation", "request", "impersonatedRequest", "namespaceObject", "options", "oldObject", "object"}
+var variableNames = []string{"operation", "request", "impersonatedRequest", "namespaceObject", "target", "options", "oldObject", "object"}
 
 func aString() *Shape { return &Shape{Type: String, Always: true} }
 
@@ -60,6 +62,9 @@ func (u Universe) complete() Universe {
 	if !u.Impersonated {
 		known["impersonatedRequest"] = nil
 	}
+	if !u.Connects {
+		known["target"] = nil
+	}
 	u.Known = known
 	return u
 }
@@ -79,8 +84,8 @@ func (u Universe) variables() map[string]*Shape {
 	namespace := fields(map[string]*Shape{"metadata": fields(map[string]*Shape{"name": aString(), "labels": texts, "annotations": texts}),
 		"spec": {Type: Any, Null: true}, "status": {Type: Any, Null: true}})
 	all := map[string]*Shape{"operation": aString(), "request": fields(requestFields), "impersonatedRequest": fields(impersonated), "namespaceObject": namespace,
-		"options": u.Options, "object": u.Object, "oldObject": u.OldObject}
-	for _, name := range []string{"options", "object", "oldObject"} {
+		"options": u.Options, "object": u.Object, "oldObject": u.OldObject, "target": nil}
+	for _, name := range []string{"options", "object", "oldObject", "target"} {
 		if all[name] == nil {
 			all[name] = &Shape{Type: Any, Always: true, Fields: map[string]*Shape{}}
 			continue
@@ -97,6 +102,7 @@ type Witness struct {
 	Request           *expr.Request
 	Object, OldObject map[string]any
 	Options           map[string]any
+	Target            map[string]any
 	Impersonated      *expr.Request
 	Namespace         map[string]any
 }

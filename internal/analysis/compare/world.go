@@ -61,7 +61,7 @@ func (s *search) witness(w world) *Witness {
 	}
 	out := &Witness{
 		Object: object("object", s.universe.Object != nil), OldObject: object("oldObject", s.universe.OldObject != nil),
-		Options: object("options", true), Namespace: object("namespaceObject", s.universe.Namespaced),
+		Options: object("options", true), Target: object("target", s.universe.Connects), Namespace: object("namespaceObject", s.universe.Namespaced),
 	}
 	request, _ := built["request"].(map[string]any)
 	out.Request = s.request("request", request)
@@ -147,6 +147,9 @@ func (w *Witness) Data(operation string, ownKind bool) *expr.Data {
 	cfg.Objects = objects
 	if w.Options != nil {
 		cfg.Options = &unstructured.Unstructured{Object: w.Options}
+	}
+	if w.Target != nil {
+		cfg.Target = expr.Reached{Object: &unstructured.Unstructured{Object: w.Target}}
 	}
 	if w.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return &unstructured.Unstructured{Object: w.Namespace}, nil }

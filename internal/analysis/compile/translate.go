@@ -40,7 +40,7 @@ var userFields = map[string]string{
 }
 
 // reserved are names that mean something else there, and that a loop variable must not have.
-var reserved = []string{"request", "object", "oldObject", "options", "operation", "namespaceObject", "impersonatedRequest", "variables", "authorizer", "params"}
+var reserved = []string{"request", "object", "oldObject", "options", "target", "operation", "namespaceObject", "impersonatedRequest", "variables", "authorizer", "params"}
 
 // translator writes the expressions of one rule in terms of an admission policy.
 type translator struct {
@@ -169,6 +169,8 @@ func (t *translator) variable(name string, e ast.Expr) ast.Expr {
 		}
 	case "request":
 		t.fail("its condition uses the request as a whole")
+	case "target":
+		t.fail("its condition asks for the target of a connection, which admission does not have")
 	case "options", "impersonatedRequest":
 		t.fail("its condition asks for %s, which admission has in another form", name)
 	}

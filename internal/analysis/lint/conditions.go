@@ -208,7 +208,7 @@ func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.Policy
 	operation := operations[verb]
 	connects := connect.Of(res.Group, res.Resource, res.Subresource) != connect.None
 	if connects {
-		operation = ""
+		operation = "CONNECT" // there is no object, which a condition may overlook
 	}
 	if rule.Where != "" && (connects || !res.Own && operation != "") {
 		w.bodiless = true // a where is about the object, which such a request does not have
@@ -232,7 +232,7 @@ func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.Policy
 		shape = shape.Stored()
 	}
 	u := compare.Of(operation, shape)
-	u.OwnKind, u.Namespaced = res.Own, res.Namespaced
+	u.OwnKind, u.Namespaced, u.Connects = res.Own, res.Namespaced, connects
 	u.Known = map[string]any{"request.verb": verb, "request.apiGroup": res.Group, "request.apiVersion": res.Version, "request.resource": res.Resource, "request.subresource": res.Subresource}
 	w.all = append(w.all, u)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -17,6 +18,9 @@ var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patc
 // conditions see a CREATE without a stored object.
 func (p *planner) compare(ctx context.Context, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
 	operation := operations[a.Verb]
+	if connects(a) {
+		operation = "CONNECT"
+	}
 	if operation == "" || a.Path != "" {
 		// A read sends no object: it depends on selectors, which are not among what is compared.
 		return compare.Result{Relation: compare.Unclear, Why: "a request without an object is decided by its selectors or options"}
@@ -27,6 +31,9 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 	}
 	return both(result, func() compare.Result { return p.compareIn(ctx, "CREATE", r, a, subject, x, y) })
 }
+
+// connects reports whether an action opens a connection, whose conditions see options and a target and no object.
+func connects(a Action) bool { return connect.Of(a.Group, a.Resource, a.Subresource) != connect.None }
 
 // creates reports whether a subject may create such objects before or after, or may be a subject that does: a member of
 // a group who may.
@@ -87,6 +94,7 @@ func (p *planner) compareIn(ctx context.Context, operation string, r Resource, a
 	}
 	u := compare.Of(operation, shape)
 	namespace := a.target().InNamespace()
+	u.Connects = connects(a)
 	u.OwnKind, u.Namespaced = r.Own, namespace != "" || a.target().IsNamespace()
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
 	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]

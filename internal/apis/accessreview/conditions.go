@@ -41,7 +41,8 @@ func (r *conditionsREST) Create(ctx context.Context, obj runtime.Object, admit r
 		return nil, err
 	}
 	// All conditions of a review spend from one budget, as those of a request do.
-	review.Response = r.respond(expr.WithBudget(ctx, expr.NewBudget(0)), &review.Request.ConditionSet, data)
+	data.shared = expr.NewBudget(0)
+	review.Response = r.respond(expr.WithBudget(ctx, data.shared), &review.Request.ConditionSet, data)
 	return review, nil
 }
 

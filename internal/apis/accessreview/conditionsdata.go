@@ -14,6 +14,8 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/request/authorize"
 )
 
 // conditionsData is what a review brings to the evaluation of its conditions. Who asks for what is not in it: that was
@@ -21,9 +23,30 @@ import (
 type conditionsData struct {
 	operation                  authorizer.AdmissionOperation
 	object, oldObject, options *unstructured.Unstructured
+	target                     *unstructured.Unstructured
+	impersonated               *expr.Request
+	// shared is the budget of the review.
+	shared *expr.Budget
 }
 
-var _ authorizer.ConditionsData = &conditionsData{}
+var _ authorize.Facts = &conditionsData{}
+
+// Expr is what upstream's interface offers, and what only we know.
+func (d *conditionsData) Expr() *expr.Data {
+	cfg := expr.DataConfig{Operation: string(d.operation), Objects: expr.Static{New: orNil(d.object), Old: orNil(d.oldObject)}, OwnKind: true,
+		Options: orNil(d.options), Impersonated: d.impersonated, Shared: d.shared}
+	if d.operation == authorizer.AdmissionOperation(reviewv1alpha1.Connect) {
+		if d.options == nil { // connect admission has its options as the object
+			cfg.Options = orNil(d.object)
+		}
+		cfg.Objects = nil
+		cfg.Target = expr.Reached{Object: orNil(d.target)}
+	}
+	return expr.NewData(cfg)
+}
+
+// Trusted implements authorize.Facts: nothing in a review is another thing than it says.
+func (d *conditionsData) Trusted() error { return nil }
 
 func (d *conditionsData) GetOperation() authorizer.AdmissionOperation { return d.operation }
 func (d *conditionsData) GetObject() runtime.Object                   { return orNil(d.object) }
@@ -69,7 +92,8 @@ func orNil(u *unstructured.Unstructured) runtime.Object {
 }
 
 var (
-	operations   = []reviewv1alpha1.Operation{reviewv1alpha1.Create, reviewv1alpha1.Update, reviewv1alpha1.Delete, reviewv1alpha1.Connect}
+	operations = []reviewv1alpha1.Operation{reviewv1alpha1.Create, reviewv1alpha1.Update, reviewv1alpha1.Delete, reviewv1alpha1.Connect,
+		reviewv1alpha1.Impersonate}
 	failureModes = []reviewv1.FailureMode{reviewv1.FailureModeDeny, reviewv1.FailureModeNoOpinion}
 	effects      = []reviewv1.ConditionEffect{reviewv1.EffectAllow, reviewv1.EffectDeny, reviewv1.EffectNoOpinion}
 )
@@ -85,10 +109,11 @@ func readRequest(r *reviewv1alpha1.AuthorizationConditionsRequest) (*conditionsD
 	data := &conditionsData{operation: authorizer.AdmissionOperation(r.Operation)}
 	switch {
 	case r.Operation == "":
-		errs = append(errs, field.Required(path.Child("operation"), "say CREATE, UPDATE, DELETE or CONNECT"))
+		errs = append(errs, field.Required(path.Child("operation"), "say CREATE, UPDATE, DELETE, CONNECT or IMPERSONATE"))
 	case !slices.Contains(operations, r.Operation):
 		errs = append(errs, field.NotSupported(path.Child("operation"), r.Operation, operations))
 	}
+	errs = append(errs, data.readParticular(r, path)...)
 	for _, o := range []struct {
 		name string
 		raw  runtime.RawExtension
@@ -103,6 +128,31 @@ func readRequest(r *reviewv1alpha1.AuthorizationConditionsRequest) (*conditionsD
 		*o.into = u
 	}
 	return data, append(errs, validateSet(&r.ConditionSet, path.Child("conditionSet"))...)
+}
+
+// readParticular reads what only one operation has.
+func (d *conditionsData) readParticular(r *reviewv1alpha1.AuthorizationConditionsRequest, path *field.Path) (errs field.ErrorList) {
+	if r.Target != nil {
+		u, err := readObject(*r.Target)
+		switch {
+		case err != nil:
+			errs = append(errs, field.TypeInvalid(path.Child("target"), field.OmitValueType{}, err.Error()))
+		case u != nil && r.Operation != reviewv1alpha1.Connect:
+			errs = append(errs, field.Forbidden(path.Child("target"), "only CONNECT has one"))
+		}
+		d.target = u
+	}
+	i, at := r.ImpersonatedRequest, path.Child("impersonatedRequest")
+	switch impersonates := r.Operation == reviewv1alpha1.Impersonate; {
+	case impersonates && i == nil:
+		errs = append(errs, field.Required(at, "say which request is to be made in the name of the other user"))
+	case !impersonates && i != nil:
+		errs = append(errs, field.Forbidden(at, "only IMPERSONATE has one"))
+	case i != nil:
+		d.impersonated = &expr.Request{Verb: i.Verb, APIGroup: i.APIGroup, APIVersion: i.APIVersion, Resource: i.Resource, Subresource: i.Subresource,
+			Namespace: i.Namespace, Name: i.Name}
+	}
+	return errs
 }
 
 // readObject reads an object of any kind, in JSON or CBOR; nil if there is none.

@@ -165,6 +165,9 @@ func (c *content) data() authorize.Facts {
 		}
 	}
 	cfg := expr.DataConfig{Operation: string(c.operation), Objects: c, OwnKind: c.own}
+	if connect.Of(c.attrs.APIGroup, c.attrs.Resource, c.attrs.Subresource) != connect.None {
+		cfg.Target = expr.Reached{Err: expr.ErrNotKnown}
+	}
 	if name := c.attrs.Namespace; name != "" && c.reviewer.Namespaces != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return c.reviewer.Namespaces.Namespace(name) }
 	}

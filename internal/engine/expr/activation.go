@@ -52,7 +52,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	}
 	if a.data == nil {
 		switch name {
-		case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
+		case varObject, varOldObject, varOptions, varTarget, varOperation, varNamespace, varImpersonated, varResource:
 			a.touched = true
 			return unknown, true
 		}
@@ -70,6 +70,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return a.loaded(a.data.loadOldObject(a.version))
 	case varOptions:
 		return a.data.loadOptions(), true
+	case varTarget:
+		return a.loaded(a.data.loadTarget(a.version))
 	case varOperation:
 		return a.data.loadOperation(), true
 	case varNamespace:

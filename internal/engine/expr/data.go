@@ -24,6 +24,21 @@ type Objects interface {
 	OldObject(apiVersion string) (runtime.Object, error)
 }
 
+// Target gives what a connection goes to.
+type Target interface {
+	// Target returns it converted as Objects does.
+	Target(apiVersion string) (runtime.Object, error)
+}
+
+// Reached is a Target that is what it is, whatever version is asked for.
+type Reached struct {
+	Object runtime.Object
+	Err    error
+}
+
+// Target returns the object or the error.
+func (r Reached) Target(string) (runtime.Object, error) { return r.Object, r.Err }
+
 // DataConfig describes what admission knows about a request.
 type DataConfig struct {
 	// Operation is CREATE, UPDATE, DELETE or CONNECT.
@@ -37,6 +52,9 @@ type DataConfig struct {
 	OwnKind bool
 	// Options are the options of the operation.
 	Options runtime.Object
+	// Target gives what a connection goes to, converted as Objects does; nil
+	// if the request is not one. It fails with ErrNotKnown until that is read.
+	Target Target
 	// Namespace gives the namespace of the object; nil for cluster-scoped
 	// ones. It is called at most once, and only if a condition asks for it.
 	Namespace func() (runtime.Object, error)
@@ -51,7 +69,7 @@ type DataConfig struct {
 }
 
 // ErrNotKnown is what Objects gives for an object that there is, or will be, and that nobody knows yet.
-var ErrNotKnown = errors.New("the new object is not known")
+var ErrNotKnown = errors.New("the object is not known yet")
 
 // Data is what admission knows, in the form that conditions read. Make one per
 // request and evaluate all its conditions with it: whatever is loaded or
@@ -60,6 +78,7 @@ type Data struct {
 	cfg       DataConfig
 	object    versions
 	oldObject *versions // fewer conditions ask for it
+	target    *versions
 	options   ref.Val
 	namespace *loaded
 	budget    *Budget
@@ -129,6 +148,13 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 // Impersonated returns the request that is to be made in the name of another
 // user; nil outside the impersonation filter.
 func (d *Data) Impersonated() *Request { return d.cfg.Impersonated }
+
+// Target returns what a connection goes to; nil if the request is not one.
+func (d *Data) Target(apiVersion string) (runtime.Object, error) {
+	l := d.loadTarget(apiVersion)
+	d.unavailable(l.err)
+	return l.obj, l.err
+}
 
 // Options returns the options of the operation; nil when there are none.
 func (d *Data) Options() runtime.Object { return d.cfg.Options }
@@ -205,6 +231,17 @@ func (d *Data) loadOldObject(version string) *loaded {
 	l, fresh := d.oldObject.find(version)
 	if fresh && d.cfg.Objects != nil {
 		l.fill(d.cfg.Objects.OldObject(version))
+	}
+	return l
+}
+
+func (d *Data) loadTarget(version string) *loaded {
+	if d.target == nil {
+		d.target = new(versions)
+	}
+	l, fresh := d.target.find(version)
+	if fresh && d.cfg.Target != nil {
+		l.fill(d.cfg.Target.Target(version))
 	}
 	return l
 }

@@ -51,8 +51,8 @@ func (d *deps) ident(name string, outer map[string]int, inner []string) {
 	switch name {
 	case varRequest, "." + varRequest:
 		d.request = true
-	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource,
-		"." + varObject, "." + varOldObject, "." + varOptions, "." + varOperation, "." + varNamespace,
+	case varObject, varOldObject, varOptions, varTarget, varOperation, varNamespace, varImpersonated, varResource,
+		"." + varObject, "." + varOldObject, "." + varOptions, "." + varTarget, "." + varOperation, "." + varNamespace,
 		"." + varImpersonated, "." + varResource:
 		d.later = true
 	}

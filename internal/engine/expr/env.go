@@ -18,7 +18,7 @@ type Kind uint8
 
 const (
 	// When is the raw form: it sees request, object, oldObject, options,
-	// operation, namespaceObject and impersonatedRequest.
+	// target, operation, namespaceObject and impersonatedRequest.
 	When Kind = iota
 	// Where is about `resource`, one version of the object at a time, and sees
 	// request besides.
@@ -154,6 +154,7 @@ func declarations(kind Kind, obj *Type) environment.VersionedOptions {
 		cel.Variable(varObject, objType),
 		cel.Variable(varOldObject, objType),
 		cel.Variable(varOptions, cel.DynType),
+		cel.Variable(varTarget, cel.DynType),
 		cel.Variable(varOperation, cel.StringType),
 		cel.Variable(varNamespace, ns.CelType()),
 		cel.Variable(varImpersonated, imp.CelType()),

@@ -88,5 +88,5 @@ func areLabels(e ast.Expr) bool {
 	if !ok || key != "metadata" || object.Kind() != ast.IdentKind {
 		return false
 	}
-	return slices.Contains([]string{varObject, varOldObject, varResource}, strings.TrimPrefix(object.AsIdent(), "."))
+	return slices.Contains(objectNames, strings.TrimPrefix(object.AsIdent(), "."))
 }

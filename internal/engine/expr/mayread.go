@@ -10,9 +10,9 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// The variables that hold the object of a request, and its namespace.
+// The variables that hold the object of a request, or what a connection goes to, and its namespace.
 var (
-	objectNames = []string{"object", "oldObject", "resource"}
+	objectNames = []string{varObject, varOldObject, varResource, varTarget}
 	placeNames  = []string{varNamespace}
 )
 

@@ -13,6 +13,7 @@ const (
 	varObject       = "object"
 	varOldObject    = "oldObject"
 	varOptions      = "options"
+	varTarget       = "target"
 	varOperation    = "operation"
 	varNamespace    = "namespaceObject"
 	varImpersonated = "impersonatedRequest"

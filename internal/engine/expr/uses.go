@@ -89,7 +89,7 @@ func (u *usage) ident(name string, bound []string) {
 	switch name {
 	case varRequest:
 		u.request, u.name, u.where, u.action, u.time = true, true, true, true, true
-	case varObject, varOldObject, varOptions, varNamespace, varImpersonated, varResource:
+	case varObject, varOldObject, varOptions, varTarget, varNamespace, varImpersonated, varResource:
 		u.later = true
 	case varOperation:
 		u.later, u.action = true, true

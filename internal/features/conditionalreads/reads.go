@@ -10,6 +10,7 @@ import (
 
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -79,6 +80,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		}
 	}
 	s.Storage = stores.Decorate
+	s.Enforce = func(c *enforce.Config) { c.Targets = stores }
 	s.Filters = []feature.Filter{{Name: "visible", Wrap: func(next http.Handler) http.Handler { return readfilter.Filter(k.Codecs, next) }}}
 	if !cfg.Shards {
 		s.Filters = append(s.Filters, feature.Filter{Name: "unsharded", Wrap: func(next http.Handler) http.Handler { return readfilter.Unsharded(k.Served, next) }})

@@ -308,6 +308,11 @@ func (g *Gate) Connect(ctx context.Context, holder *requestctx.State, data autho
 	return out
 }
 
+// Foresee asks what Connect does, for the sake of which conditions are asked. Nothing is recorded.
+func (g *Gate) Foresee(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) {
+	g.AskAside(ctx, holder, connect.Verb, data)
+}
+
 // AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
 // Whoever answers a question about a request asks about both, so that nothing is promised that the request is refused.
 func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {

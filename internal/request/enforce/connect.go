@@ -14,11 +14,16 @@ import (
 
 // connect requires create of every connect request whose own verb is another one.
 func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *facts) error {
-	decided := holder.Attributes()
-	if p.cfg.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
+	if !p.creates(holder) {
 		return nil
 	}
 	return settle(ctx, known, p.cfg.Connect.Connect(ctx, holder, known))
+}
+
+// creates reports whether create has to be asked for beside the verb of a connect request.
+func (p *Plugin) creates(holder *requestctx.State) bool {
+	decided := holder.Attributes()
+	return p.cfg.Connect != nil && (decided == nil || decided.GetVerb() != "create")
 }
 
 var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")

@@ -97,6 +97,7 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 		// name. Options that cannot be converted are none; Trusted then lets no condition decide.
 		cfg.Options, f.unreadable = f.converted.Object("")
 		cfg.Objects = nil
+		cfg.Target = p.target(attrs, objects, served)
 	}
 	if name := attrs.GetNamespace(); name != "" && p.cfg.Namespaces != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return p.cfg.Namespaces.Namespace(name) }

@@ -42,6 +42,9 @@ type Config struct {
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
 	// as upstream does.
 	Connect Connector
+	// Targets reads what connections go to, for conditions about that. Its storage asks again when the handler reads
+	// it. Without it, such conditions fail.
+	Targets Targets
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
 	// Effects looks at what others would do because of the request; nil while no rule can deny.
@@ -62,6 +65,8 @@ type Config struct {
 
 // Connector decides whether a connect request may create its connection.
 type Connector interface {
+	// Foresee asks as Connect does, and records nothing.
+	Foresee(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData)
 	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
 }
 
@@ -99,6 +104,11 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	holder := requestctx.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
 		return forbidden(attrs, "this request has no authorization decision")
+	}
+	if p.waits(ctx, holder, attrs, objects) {
+		err := p.reach(ctx, holder, attrs, objects)
+		admitted(requestctx.NotesOf(ctx).Ledger(), holder.Attributes(), attrs) // nothing is answered that shows the target
+		return err
 	}
 	by, err := p.validate(ctx, holder, attrs, objects)
 	ledger := requestctx.NotesOf(ctx).Ledger()

@@ -290,3 +290,5 @@ type connector requestctx.Outcome
 func (c connector) Connect(context.Context, *requestctx.State, authorizer.ConditionsData) requestctx.Outcome {
 	return requestctx.Outcome(c)
 }
+
+func (c connector) Foresee(context.Context, *requestctx.State, authorizer.ConditionsData) {}

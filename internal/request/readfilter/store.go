@@ -44,6 +44,9 @@ type store struct {
 // Get decides on the state that it returns (RD-4). What the caller may not see is not found, as a name is that does not
 // exist.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	if c := requestctx.From(ctx).Connection(); c != nil && c.Resource() == s.resource {
+		return s.connect(ctx, c, key, opts, out)
+	}
 	r, err := of(ctx, s.resource)
 	if err != nil {
 		return err

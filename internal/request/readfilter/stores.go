@@ -42,6 +42,7 @@ type Stores struct {
 	rechecks *rechecks
 	memory   *memory
 	places   *places
+	targets  targets
 }
 
 // New makes it.
@@ -105,7 +106,9 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 			g.stores.cfg.Served.Keep(resource)
 		}
 		_, cached := made.(*cacher.CacheDelegator)
-		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, shared: shared(g.convert), keyOf: keyFunc, cached: cached}, destroy, nil
+		own := &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, shared: shared(g.convert), keyOf: keyFunc, cached: cached}
+		g.stores.targets.put(own, newFunc())
+		return own, destroy, nil
 	}
 	return opts, nil
 }

@@ -3,6 +3,9 @@ package requestctx
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
@@ -11,6 +14,7 @@ import (
 type sections struct {
 	notes      *Notes
 	reading    Reading
+	connection Connection
 	definition *Definition
 	collector  Collector
 	bearer     *Bearer
@@ -52,6 +56,25 @@ func (h *State) Reads(r Reading) {
 
 // Reading is the read; nil if the request has not come through the filter of reads.
 func (h *State) Reading() Reading { return h.goingOn().reading }
+
+// Connection is a connection whose conditions are about what it goes to. Admission has decided it on one state, and
+// leaves it for the storage, where the handler reads the state that it goes by.
+type Connection interface {
+	// Resource is what the connection goes to.
+	Resource() schema.GroupResource
+	// Decide decides the request with the state that was read. An error refuses it.
+	Decide(ctx context.Context, target runtime.Object) error
+}
+
+// Connects leaves the connection.
+func (h *State) Connects(c Connection) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sections.connection = c
+}
+
+// Connection is the connection; nil if nothing depends on what it goes to.
+func (h *State) Connection() Connection { return h.goingOn().connection }
 
 // Definition is what the filter of custom resource definitions tells the admission of one, beside what it put into the
 // body.

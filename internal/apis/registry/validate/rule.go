@@ -252,7 +252,7 @@ func conditionsOfRule(rule policy.PolicyRule, path *field.Path) (errs field.Erro
 }
 
 // looksAtObject finds the variables of a when that are known only once there is an object.
-var looksAtObject = regexp.MustCompile(`\b(object|oldObject|options|operation|namespaceObject|impersonatedRequest)\b`)
+var looksAtObject = regexp.MustCompile(`\b(object|oldObject|options|target|operation|namespaceObject|impersonatedRequest)\b`)
 
 var restrictionNames = []string{"fieldsMutable", "labelsContain", "sameNodeRestriction"}
 

@@ -1,14 +1,21 @@
 package authzwebhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
 
+	"proviso.dev/proviso/api/authorizationreview/reviewserver"
 	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
 )
@@ -23,8 +30,34 @@ func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.D
 			err: fmt.Errorf("webhook authorizer %s: conditions endpoint: %w", w.name, err),
 		}
 	}
-	return set.checked(answer)
+	believed := set.checked(answer)
+	if !believed.lied {
+		w.passOn(ctx, answer)
+	}
+	return believed
 }
+
+// passOn shows the caller the warnings of the endpoint, and puts its annotations into the audit event under the name of
+// the authorizer. What exceeds the limits of the API is dropped.
+func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationConditionsResponse) {
+	for i, text := range r.Warnings {
+		if i < reviewserver.MaxWarnings && len(text) <= reviewserver.MaxWarning {
+			warning.AddWarning(ctx, w.name, text)
+		}
+	}
+	kept := 0
+	for _, key := range slices.Sorted(maps.Keys(r.AuditAnnotations)) {
+		name, value := w.name+"/"+key, r.AuditAnnotations[key]
+		if kept == reviewserver.MaxAuditAnnotations || len(value) > reviewserver.MaxAuditAnnotation || len(content.IsLabelKey(name)) > 0 {
+			continue
+		}
+		audit.AddAuditAnnotation(ctx, name, value)
+		kept++
+	}
+}
+
+// reasonless is what is said of a deny that the endpoint does not explain.
+const reasonless = "the conditions of the webhook deny the request, and it does not say why"
 
 // checked believes nothing that the set could not have produced (CA-15).
 func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse) reading {
@@ -48,7 +81,7 @@ func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse
 		return lie("allow")
 	case r.Denied:
 		// A decision of the webhook, even if it came by way of an error: the failure mode has been applied there.
-		return reading{decision: authorizer.DecisionDeny, reason: r.Reason}
+		return reading{decision: authorizer.DecisionDeny, reason: cmp.Or(r.Reason, reasonless)}
 	case evaluation != nil && denies:
 		// It may be the Deny that failed.
 		return reading{decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: evaluation}
@@ -110,11 +143,18 @@ func (s *conditionSet) requestFor(facts *expr.Data, data authorizer.ConditionsDa
 	if err != nil {
 		return nil, fmt.Errorf("old object: %w", err)
 	}
+	target, err := facts.Target("")
+	if err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
 	options := facts.Options()
+	if target != nil {
+		request.Target = &runtime.RawExtension{} // webhooks that do not know it are not told of none
+	}
 	for _, part := range []struct {
 		from runtime.Object
 		to   *runtime.RawExtension
-	}{{object, &request.Object}, {oldObject, &request.OldObject}, {options, &request.Options}} {
+	}{{object, &request.Object}, {oldObject, &request.OldObject}, {options, &request.Options}, {target, request.Target}} {
 		if part.from == nil {
 			continue
 		}
