@@ -94,7 +94,11 @@ func (h *hunt) search(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d cases with %d steps in %v, %d could not be set up", q.cases, q.steps, time.Since(q.begin).Round(time.Second), q.unsettled)
+	grants := 0
+	for _, lane := range lanes {
+		grants += lane.grants
+	}
+	t.Logf("%d cases with %d steps in %v, %d could not be set up; %d times what was asked for was granted", q.cases, q.steps, time.Since(q.begin).Round(time.Second), q.unsettled, grants)
 }
 
 func setting(t *testing.T, name string, otherwise uint64) uint64 {

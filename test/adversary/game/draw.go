@@ -59,6 +59,12 @@ func Draw(seed uint64, catalog Catalog, names ...string) *Case {
 	d.people()
 	d.prey()
 	d.attributes()
+	d.rulesOfAccess()
+	for i := range d.Actors {
+		if d.chance(d.theme.tokens) {
+			d.Actors[i].Links = d.links()
+		}
+	}
 	for i := range d.Actors {
 		d.powers(&d.Actors[i])
 	}
