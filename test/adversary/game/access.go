@@ -121,6 +121,9 @@ func (d *draw) rulesOfAccess() {
 				a.Approves = append(a.Approves, subject(d.Actors[j]))
 			}
 		}
+		slices.Sort(a.Asks)
+		slices.Sort(a.Approves)
+		a.Asks, a.Approves = slices.Compact(a.Asks), slices.Compact(a.Approves)
 		if len(a.Approves) == 0 {
 			a.Approves = []string{"user:" + Bystander}
 		}
@@ -170,6 +173,9 @@ func (d *draw) disguised(s Step) Step {
 
 // decide approves, denies, revokes, withdraws or looks at what was asked for.
 func decide(d *draw, a *Actor) (Step, bool) {
+	if len(d.made[AccessRequests]) == 0 {
+		return ask(d, a)
+	}
 	ref, ok := d.target(AccessRequests)
 	approves := len(d.rulesFor(a, func(r Access) []string { return r.Approves })) > 0
 	if !ok || !approves && !d.chance(25) {

@@ -96,7 +96,11 @@ func (d *draw) fresh(prefix string) string {
 }
 
 func (d *draw) people() {
-	for i := range 1 + d.IntN(2) + d.IntN(2) {
+	fewest := 1
+	if d.theme.access == 100 { // nobody approves their own
+		fewest = 2
+	}
+	for i := range fewest + d.IntN(2) + d.IntN(2) {
 		a := Actor{Name: fmt.Sprintf("a%d%s", i, Run)}
 		if d.chance(40) {
 			a.Groups = []string{"team" + Run}

@@ -60,14 +60,14 @@ var themes = []theme{
 			{verbs: []string{"create", "update"}, kinds: []string{"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"}, cluster: true},
 		},
 		moves: []move{author, author, bind, bind, bind, token, touch, touchAs, touchAs, unbind}},
-	{name: "people", prey: []string{"configmaps", "secrets"}, styles: append([]string{"nothing", "nothing"}, plain...), access: 100, tokens: 10,
+	{name: "people", prey: []string{"configmaps", "secrets"}, styles: append([]string{"nothing", "nothing", "nothing", "nothing"}, plain...), access: 100, tokens: 10,
 		powers: []power{
 			{verbs: []string{"create"}, kinds: []string{Approval, Revocation}},
 			{verbs: []string{"approve"}, kinds: []string{accessRules}, cluster: true},
 			{verbs: []string{"create", "update"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
 			{verbs: []string{"impersonate"}, kinds: []string{"users"}, cluster: true},
 		},
-		moves: []move{ask, ask, decide, decide, decide, decide, decide, touch, touch, touch, bind, author, inquire}},
+		moves: []move{ask, ask, decide, decide, decide, decide, touch, touch, touch, touch, bind, author, inquire}},
 	{name: "tokens", prey: []string{"configmaps", "secrets", "deployments.apps", "pods"}, styles: append([]string{"star", "edit", "admin"}, plain...), access: 25, tokens: 75, accounts: true,
 		powers: []power{
 			{verbs: []string{"create", "update", "delete"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
