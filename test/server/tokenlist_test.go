@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/features/tokens"
 )
 
@@ -70,4 +72,37 @@ func TestTokensAreListed(t *testing.T) {
 		got, _ := list(lena, "")
 		return len(got.Items) == 2 && got.Items[0].Revoked && got.Items[1].Revoked, nil
 	})
+}
+
+// TestTokensAndGrants: what was granted by an access request counts for a token that includes grants, within its links
+// and until the grant ends, and for no other token (TK-3).
+func TestTokensAndGrants(t *testing.T) {
+	s := narrowed.get(t)
+	a := newAccessWorld(t, s, "ac-tk")
+	a.rule(t, "ac-tk", nil)
+	w := tokenWorld{t, s}
+	w.can("actk-alice")
+	alice := a.oncall("actk-alice")
+	rules := `"rules":[{"verbs":["get","list"],"resourceKinds":["configmaps"]},{"verbs":["create"],"resourceKinds":["narrowedtokens.access.proviso.dev"]}]`
+	made, err := a.ask(t, alice, "ac-tk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.decide(t.Context(), a.lead("actk-bob"), made, access.Approve); err != nil {
+		t.Fatal(err)
+	}
+	const one = "/api/v1/namespaces/ac-tk/configmaps/one"
+	s.await("the grant", func() (bool, error) { return w.send(alice, "", "GET", one, "").code == http.StatusOK, nil })
+	without, _ := w.issue(alice, "", `{`+rules+`}`)
+	with, _ := w.issue(alice, "", `{"includeGrants":true,`+rules+`}`)
+	w.expect("a token without grants", w.send(alice, without, "GET", one, ""), http.StatusForbidden, "cannot get")
+	w.expect("one that includes them", w.send(alice, with, "GET", one, ""), http.StatusOK, `"one"`)
+	w.expect("within its links", w.send(alice, with, "GET", "/api/v1/namespaces/ac-tk/services", ""), http.StatusForbidden, "your token does not allow it")
+	w.expect("within its links, to write", w.send(alice, with, "DELETE", one, ""), http.StatusForbidden, "your token does not allow it")
+	further, _ := w.issue(alice, without, `{"includeGrants":true,`+rules+`}`)
+	w.expect("asked for with one that has none", w.send(alice, further, "GET", one, ""), http.StatusForbidden, "cannot get")
+	if _, err := a.requests(alice).Revoke(t.Context(), made.Name, &access.AccessDecision{RequestUID: made.UID}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("the end", func() (bool, error) { return w.send(alice, with, "GET", one, "").code == http.StatusForbidden, nil })
 }
