@@ -18,8 +18,8 @@ type access struct {
 	request *cli.TokenRequestOptions
 	dir     string
 
-	mu    sync.Mutex
-	renew time.Time
+	mu         sync.Mutex
+	renew, end time.Time
 }
 
 // open asks for the first token. Its directory can be read by its owner only.
@@ -42,7 +42,8 @@ func (a *access) close() {
 	}
 }
 
-// kubeconfig is a file with a token that lives for a while. There is no other credential in it.
+// kubeconfig is a file whose only credential is a token that lives for a while. While the next one cannot be had, the
+// present one is used until it ends.
 func (a *access) kubeconfig(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,6 +53,9 @@ func (a *access) kubeconfig(ctx context.Context) (string, error) {
 		return file, nil
 	}
 	text, status, err := a.request.Kubeconfig(ctx)
+	if err != nil && now.Before(a.end) {
+		return file, nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("no token: %w", err)
 	}
@@ -59,8 +63,12 @@ func (a *access) kubeconfig(ctx context.Context) (string, error) {
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return "", err
 	}
-	a.renew = now.Add(status.ExpirationTimestamp.Sub(now) * 3 / 4)
-	return file, os.Rename(next, file)
+	if err := os.Rename(next, file); err != nil {
+		return "", err
+	}
+	a.end = status.ExpirationTimestamp.Time
+	a.renew = now.Add(a.end.Sub(now) * 3 / 4)
+	return file, nil
 }
 
 // flags are those of a client with the token and nothing of the user's own configuration.

@@ -102,7 +102,7 @@ func (t *tools) steps(ctx context.Context, a application) (steps []step, err err
 		if namespace == "" {
 			namespace = a.Namespace
 		}
-		p, err := t.at(ctx, object.GroupVersionKind(), namespace, false)
+		p, err := t.at(ctx, object.GroupVersionKind(), namespace)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -31,11 +32,7 @@ type place struct {
 
 // find looks up a resource by its name, its short name, or its kind.
 func (t *tools) find(ctx context.Context, resource, namespace string, all bool) (p place, err error) {
-	flags, err := t.access.flags(ctx)
-	if err != nil {
-		return p, err
-	}
-	mapper, err := flags.ToRESTMapper()
+	flags, mapper, err := t.mapper(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -43,19 +40,28 @@ func (t *tools) find(ctx context.Context, resource, namespace string, all bool) 
 	if err != nil {
 		return p, fmt.Errorf("resource: %w", err)
 	}
-	return t.at(ctx, kind, namespace, all)
+	return placeOf(flags, mapper, kind, namespace, all)
 }
 
 // at is where objects of a kind are.
-func (t *tools) at(ctx context.Context, kind schema.GroupVersionKind, namespace string, all bool) (p place, err error) {
+func (t *tools) at(ctx context.Context, kind schema.GroupVersionKind, namespace string) (p place, err error) {
+	flags, mapper, err := t.mapper(ctx)
+	if err != nil {
+		return p, err
+	}
+	return placeOf(flags, mapper, kind, namespace, false)
+}
+
+func (t *tools) mapper(ctx context.Context) (*genericclioptions.ConfigFlags, meta.RESTMapper, error) {
 	flags, err := t.access.flags(ctx)
 	if err != nil {
-		return p, err
+		return nil, nil, err
 	}
 	mapper, err := flags.ToRESTMapper()
-	if err != nil {
-		return p, err
-	}
+	return flags, mapper, err
+}
+
+func placeOf(flags *genericclioptions.ConfigFlags, mapper meta.RESTMapper, kind schema.GroupVersionKind, namespace string, all bool) (p place, err error) {
 	if p.mapping, err = mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
 		return p, err
 	}

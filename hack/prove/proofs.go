@@ -39,10 +39,10 @@ $GO run ./hack/deeds dist/deeds.log`},
 		`hack/vulncheck.sh`},
 
 	// ---- Kubernetes' own tests ----
-	{"conformance", "minutes", "upstream's conformance tests that need no node, all gates on and all off", binaries,
-		[]variable{{"PROCS", "6"}},
+	{"conformance", "minutes", "upstream's conformance tests that need no node, all gates on, all off, and with hidden fields", binaries,
+		[]variable{{"PROCS", "6"}, {"MODES", "on,off,hidden"}},
 		`mkdir -p dist && rm -f dist/deeds.log
-(cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -procs $PROCS -specs testdata/specs.txt -deeds ../../dist/deeds.log)
+(cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -modes $MODES -procs $PROCS -specs testdata/specs.txt -deeds ../../dist/deeds.log)
 $GO run ./hack/deeds dist/deeds.log`},
 	{"suggest-conformance", "minutes", "suggested rights for what the conformance tests did would do (SPECS=specs for all of them)", binaries,
 		[]variable{{"PROCS", "6"}, {"SPECS", "quick"}, {"SUGGESTFLAGS", ""}},

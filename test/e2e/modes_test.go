@@ -40,6 +40,73 @@ func TestAllOffIsStock(t *testing.T) {
 	})
 }
 
+const gatedPolicy = `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: gated}, rules: [{apiGroups: [""], resources: [configmaps, secrets], verbs: [get, patch, delete]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: gated, namespace: default}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gated}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: edgar}]}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: gated, namespace: default}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: gated, namespace: default}, stringData: {word: open-sesame}}
+`
+
+const gatedRules = `
+{apiVersion: policy.proviso.dev/v1alpha1, kind: FieldPermission, metadata: {name: locked}, spec: {resources: [configmaps], field: ".data[locked]", permission: example.com/locked, exclusive: true}}
+---
+{apiVersion: policy.proviso.dev/v1alpha1, kind: FieldPermission, metadata: {name: hidden}, spec: {resources: [secrets], field: .data, permission: example.com/hidden, readExclusive: true}}
+---
+{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterProtectedAttribute, metadata: {name: tier}, attributeKind: Label, attributeName: tier, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: keep, namespace: master}, rules: [{deny: true, verbs: [delete], resourceKinds: [configmaps]}]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: keep, namespace: master}, roleRef: {namespace: master, name: keep}, userNames: [edgar]}
+---
+{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditClass, metadata: {name: gated}, spec: {rules: [{verbs: [delete]}]}}
+---
+{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: gated}, spec: {policy: {level: None, rules: [{withAuditClass: gated, level: Metadata}]}, webhook: {clientConfig: {url: "https://audit.example.com/events"}}}}
+`
+
+// SV-4, FP-14: with all gates off, stored policy has no effect and is not lost. With the gates on again it holds as
+// before, also for what was written meanwhile.
+func TestGatesOffAndOn(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t) + "/d"
+	s := serve(t, dir)
+	s.apply(gatedPolicy)
+	s.apply(gatedRules)
+	stored := func(s *server) string {
+		return s.kubectl("get", "fieldpermissions,clusterprotectedattributes,auditsinks,auditclasses,policies.policy.proviso.dev,policybindings.policy.proviso.dev", "-A", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name}/{.metadata.uid} {end}`)
+	}
+	attempts := [][]string{
+		{"patch", "configmap", "gated", "--type=merge", "-p", `{"data":{"locked":"yes"}}`}, {"label", "configmap", "gated", "--overwrite", "tier=prod"}, {"delete", "configmap", "gated", "--dry-run=server"},
+	}
+	refused := func(s *server) (count int) {
+		for _, args := range attempts {
+			if out, err := s.try("", append([]string{"--as=edgar", "-n", "default"}, args...)...); err != nil && strings.Contains(out, "Forbidden") {
+				count++
+			}
+		}
+		if out := s.kubectl("--as=edgar", "get", "secret", "gated", "-n", "default", "-o", "jsonpath={.data.word}"); !strings.Contains(out, "b3Blbi1zZXNhbWU") {
+			count++
+		}
+		return count
+	}
+	s.await("all of it to hold", func() bool { return refused(s) == 4 })
+	before := stored(s)
+	s.stop()
+
+	s = serve(t, dir, "--agree", "--feature-gates", allOff+",ConditionalReads=false,HiddenFields=false")
+	s.await("none of it to hold", func() bool { return refused(s) == 0 })
+	s.stop()
+
+	attempts[0][len(attempts[0])-1], attempts[1][len(attempts[1])-1] = `{"data":{"locked":"no"}}`, "tier=dev"
+	s = serve(t, dir, "--agree")
+	s.await("all of it to hold again", func() bool { return refused(s) == 4 })
+	if after := stored(s); after != before {
+		t.Errorf("stored were\n%s\nand are\n%s", before, after)
+	}
+}
+
 // etcd is a real etcd in a process of its own, with mutual TLS.
 type etcd struct {
 	*process

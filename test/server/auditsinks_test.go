@@ -334,3 +334,60 @@ func TestSinksDoNotGetTheServersQuestions(t *testing.T) {
 		}
 	}
 }
+
+// DA-1, DA-4: RBAC divides the work on audit as the design has it: who supplies rules, who decides where events go, and
+// who only looks. Rights in a namespace give none of it.
+func TestRightsToAuditObjects(t *testing.T) {
+	f, _ := hiding(t)
+	const group, classesPath = "auditregistration.k8s.io", "/apis/auditregistration.k8s.io/v1alpha1/auditclasses"
+	f.namespace(t, "da-team")
+	f.grant(t, "da-rules", []string{group}, []string{"auditclasses"}, "get", "create", "patch", "delete")
+	f.grant(t, "da-sinks", []string{group}, []string{"auditsinks"}, "get", "create", "patch", "delete")
+	f.grant(t, "da-looks", []string{group}, []string{"auditsinks", "auditclasses"}, "get", "list")
+	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles/da-one", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"da-one"},
+ "rules":[{"apiGroups":["`+group+`"],"resources":["auditsinks"],"resourceNames":["da-mine"],"verbs":["patch"]}]}`)
+	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/da-one", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"da-one"},
+ "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"da-one"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"da-one"}]}`)
+	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/namespaces/da-team/rolebindings/da-local", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"da-local"},
+ "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"da-local"}]}`)
+	f.settled(t, "the rights", func() bool {
+		return f.may(t, "da-rules", group, "auditclasses", "delete") && f.may(t, "da-sinks", group, "auditsinks", "delete") && f.may(t, "da-looks", group, "auditsinks", "list") &&
+			f.as(t, "da-one", http.MethodPatch, sinksPath+"/da-mine", mergePatch, `{}`).code == 404 && f.as(t, "da-local", http.MethodGet, "/api/v1/namespaces/da-team/secrets", jsonBody, "").code == 200
+	})
+	sink := func(name, level string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"policy":{"level":"None","rules":[{"withAuditClass":"da-class","level":"` + level + `"}]},"webhook":{"clientConfig":{"url":"https://audit.example.com"}}}}`
+	}
+	const class, other = `{"metadata":{"name":"da-class"},"spec":{"rules":[{"verbs":["delete"]}]}}`, `{"spec":{"rules":[{"verbs":["create"]}]}}`
+	for _, step := range []struct {
+		user, method, path, body string
+		want                     int
+	}{
+		{"da-sinks", http.MethodPost, classesPath, class, 403},
+		{"da-rules", http.MethodPost, classesPath, class, 201},
+		{"da-rules", http.MethodPost, sinksPath, sink("da-mine", "Metadata"), 403},
+		{"da-sinks", http.MethodPost, sinksPath, sink("da-mine", "Metadata"), 201},
+		{"da-sinks", http.MethodPost, sinksPath, sink("da-other", "Request"), 201},
+		{"da-sinks", http.MethodPatch, classesPath + "/da-class", other, 403},
+		{"da-rules", http.MethodPatch, classesPath + "/da-class", other, 200},
+		{"da-one", http.MethodPatch, sinksPath + "/da-mine", `{"spec":{"policy":{"level":"Metadata"}}}`, 200},
+		{"da-one", http.MethodPatch, sinksPath + "/da-other", `{"spec":{"policy":{"level":"Metadata"}}}`, 403},
+		{"da-looks", http.MethodGet, sinksPath, "", 200},
+		{"da-looks", http.MethodGet, classesPath + "/da-class", "", 200},
+		{"da-looks", http.MethodDelete, sinksPath + "/da-mine", "", 403},
+		{"da-local", http.MethodGet, sinksPath, "", 403},
+		{"da-local", http.MethodPost, sinksPath, sink("da-more", "Request"), 403},
+		{"da-local", http.MethodPost, classesPath, class, 403},
+		{"da-rules", http.MethodDelete, classesPath + "/da-class", "", 409},
+		{"da-sinks", http.MethodDelete, sinksPath + "/da-mine", "", 200},
+		{"da-sinks", http.MethodDelete, sinksPath + "/da-other", "", 200},
+		{"da-rules", http.MethodDelete, classesPath + "/da-class", "", 200},
+	} {
+		contentType := jsonBody
+		if step.method == http.MethodPatch {
+			contentType = mergePatch
+		}
+		if got := f.as(t, step.user, step.method, step.path, contentType, step.body); got.code != step.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", step.user, step.method, step.path, got.code, step.want, got.message)
+		}
+	}
+}

@@ -30,17 +30,22 @@ func TestDeniesThatCanBeGotRound(t *testing.T) {
 		_, err := edgar.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"data":{"k":"v"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err == nil, nil
 	})
-	// told does something as an administrator, and returns the warnings.
-	told := func(do func(dynamic.Interface) error) string {
+	toldTo := func(config *rest.Config, do func(dynamic.Interface) error) string {
 		t.Helper()
 		heard := &collectedWarnings{}
-		config := rest.CopyConfig(s.admin)
+		config = rest.CopyConfig(config)
 		config.WarningHandlerWithContext = heard
 		if err := do(dynamic.NewForConfigOrDie(config)); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(*heard, "\n")
 	}
+	// told does something as an administrator, and returns the warnings.
+	told := func(do func(dynamic.Interface) error) string {
+		t.Helper()
+		return toldTo(s.admin, do)
+	}
+	var dryRun []string
 	const version = "authorization.proviso.dev/v1alpha1"
 	deny := func(verbs ...any) map[string]any {
 		return map[string]any{"deny": true, "verbs": verbs, "resourceKinds": []any{"configmaps"}, "attributeRestrictions": map[string]any{"labelsContain": []any{"team"}}}
@@ -48,7 +53,7 @@ func TestDeniesThatCanBeGotRound(t *testing.T) {
 	role := func(rules ...any) func(dynamic.Interface) error {
 		return func(by dynamic.Interface) error {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "Role", "metadata": map[string]any{"name": "po-keep", "namespace": "po-a"}, "rules": rules}}
-			_, err := by.Resource(policyRole).Namespace("po-a").Apply(t.Context(), "po-keep", o, metav1.ApplyOptions{FieldManager: "test", Force: true})
+			_, err := by.Resource(policyRole).Namespace("po-a").Apply(t.Context(), "po-keep", o, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun})
 			return err
 		}
 	}
@@ -56,7 +61,7 @@ func TestDeniesThatCanBeGotRound(t *testing.T) {
 		return func(by dynamic.Interface) error {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "RoleBinding", "metadata": map[string]any{"name": "po-keep-" + user, "namespace": "po-a"},
 				"roleRef": map[string]any{"name": "po-keep"}, "userNames": []any{user}}}
-			_, err := by.Resource(policyBind).Namespace("po-a").Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true})
+			_, err := by.Resource(policyBind).Namespace("po-a").Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun})
 			return err
 		}
 	}
@@ -83,6 +88,26 @@ func TestDeniesThatCanBeGotRound(t *testing.T) {
 	if text := told(role(deny("delete", "deletecollection"))); !strings.Contains(text, "rules[0]: it depends on the "+warned) {
 		t.Errorf("the role: %q", text)
 	}
+	// NI-1: who writes roles and may not ask who can do something is not told what po-edgar can do.
+	writes := map[string]any{"verbs": []any{"get", "create", "patch", "update", "bind", "escalate", "deny"}, "resourceKinds": []any{"roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev"}}
+	grantPolicy(t, admin, "po-a", "po-write", "po-walt", writes)
+	grantPolicy(t, admin, "po-a", "po-write-too", "po-wanda", writes)
+	grantPolicy(t, admin, "po-a", "po-ask", "po-wanda", map[string]any{"verbs": []any{"create"}, "resourceKinds": []any{"resourceaccessreviews.authorization.proviso.dev"}})
+	s.await("the right to ask", func() (bool, error) {
+		dryRun = []string{"All"}
+		return strings.Contains(toldTo(s.as("po-wanda"), role(deny("delete"))), warned), nil
+	})
+	fine(t, "unbinding", admin.Resource(policyBind).Namespace("po-a").Delete(t.Context(), "po-keep-po-edgar", metav1.DeleteOptions{}))
+	for what, do := range map[string]func(dynamic.Interface) error{"role": role(deny("delete")), "binding": bind("po-edgar")} {
+		if text := toldTo(s.as("po-walt"), do); text != "" {
+			t.Errorf("by the %s po-walt is told: %s", what, text)
+		}
+	}
+	if text := toldTo(s.as("po-wanda"), bind("po-edgar")); !strings.Contains(text, warned) {
+		t.Errorf("by the binding po-wanda is told: %q", text)
+	}
+	dryRun = nil
+	fine(t, "binding", bind("po-edgar")(admin))
 	if text := told(role(deny("update", "delete"))); text != "" {
 		t.Errorf("update is denied, too: %s", text)
 	}

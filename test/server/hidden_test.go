@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -102,6 +103,29 @@ func TestHiddenFieldsAreNotShown(t *testing.T) {
 		seen := f.as(t, user, http.MethodGet, base+"secrets/s", jsonBody, "")
 		if text, _ := json.Marshal(seen.body); !strings.Contains(string(text), `"password":"c2VjcmV0"`) || strings.Contains(string(text), "proviso.dev/hidden") || seen.warning != "" {
 			t.Errorf("%s: %s %s", user, text, seen.warning)
+		}
+	}
+
+	// A list shows what a get of each object shows, whatever is in it.
+	f.admin(t, http.MethodPost, base+"secrets", jsonBody, `{"metadata":{"name":"noted","annotations":{"a":"b"}},"data":{"password":"c2VjcmV0","other":"eA=="},"type":"example.com/x"}`)
+	f.admin(t, http.MethodPost, base+"secrets", jsonBody, `{"metadata":{"name":"empty"}}`)
+	f.admin(t, http.MethodPost, base+"configmaps", jsonBody, `{"metadata":{"name":"d","annotations":{"a":"b"}},"data":{"one":"secret","two":"x"},"binaryData":{"three":"eA=="}}`)
+	f.admin(t, http.MethodPost, base+"pods", jsonBody, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a","image":"i","env":[{"name":"K","value":"secret"}]},{"name":"b","image":"i"}]}}`)
+	f.admin(t, http.MethodPost, base+"pods", jsonBody, `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"a","image":"i","env":[{"name":"K","value":"secret"},{"name":"L"}]}]}}`)
+	for _, resource := range []string{"secrets", "configmaps", "pods"} {
+		list := f.as(t, "blind", http.MethodGet, base+resource, jsonBody, "")
+		items, _ := list.body["items"].([]any)
+		if list.code != 200 || len(items) < 2 {
+			t.Fatalf("%s: %d, %d items", resource, list.code, len(items))
+		}
+		for _, item := range items {
+			u := unstructured.Unstructured{Object: item.(map[string]any)}
+			one := f.as(t, "blind", http.MethodGet, base+resource+"/"+u.GetName(), jsonBody, "").body
+			delete(one, "kind")
+			delete(one, "apiVersion")
+			if diff := cmp.Diff(one, u.Object); diff != "" || !strings.Contains(fmt.Sprint(one), "proviso.dev/hidden") {
+				t.Errorf("%s %s in a list: %s", resource, u.GetName(), diff)
+			}
 		}
 	}
 

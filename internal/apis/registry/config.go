@@ -33,7 +33,7 @@ type Config struct {
 	// AllowInsecureSinks accepts sinks that are not https or that point to this machine.
 	AllowInsecureSinks bool
 
-	// Authorizer is asked for the verb escalate on field permissions.
+	// Authorizer is asked what callers may do besides writing: escalate field permissions, ask who can do something.
 	Authorizer authorizer.Authorizer
 
 	// Escalation refuses roles and role bindings that give more than the caller has.
@@ -101,14 +101,17 @@ type EvadableRole struct {
 	// Namespace, UserNames and GroupNames are those of a binding that is written; empty if a role is.
 	Namespace             string
 	UserNames, GroupNames []string
-	// Protected says what is protected where the role is bound.
-	Protected Protected
+	// Caller is who writes.
+	Caller Caller
 }
 
-// Protected lists protected attributes.
-type Protected interface {
-	// In lists those that hold in a namespace, or everywhere if it is empty.
-	In(namespace string) []protectedattr.Protection
+// Caller is who writes, with what is warned of.
+type Caller interface {
+	// MayAsk reports whether the caller may ask who can do something in a namespace, or anywhere if it is empty: a
+	// warning tells nobody else what others can do (NI-1).
+	MayAsk(namespace string) bool
+	// Protections lists what is protected in a namespace, or everywhere if it is empty.
+	Protections(namespace string) []protectedattr.Protection
 }
 
 // AuditKnowledge knows what audit sinks and classes are about.

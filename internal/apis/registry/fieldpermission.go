@@ -49,7 +49,7 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 			return validate.FieldPermission(p, cfg.FieldPermissions.CheckFieldPermission)
 		},
 		warn: func(ctx context.Context, p, old *policy.FieldPermission) []string {
-			if !p.Spec.ReadExclusive || old != nil && old.Spec.ReadExclusive && equality.Semantic.DeepEqual(old.Spec, p.Spec) {
+			if !p.Spec.ReadExclusive || old != nil && old.Spec.ReadExclusive && equality.Semantic.DeepEqual(old.Spec, p.Spec) || !mayAsk(ctx, cfg.Authorizer, "") {
 				return nil
 			}
 			return cfg.FieldPermissions.WarnOfHidden(ctx, p.Spec)

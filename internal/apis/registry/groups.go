@@ -27,7 +27,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return newStorage(policyBindingKind(cfg.MasterNamespace), opts)
 	})
 	fieldPerms := keep(&open, func() (*storage[*policy.FieldPermission], error) { return newStorage(fieldPermissionKind(cfg), opts) })
-	guards := &protections{roles: cfg.Roles, master: cfg.MasterNamespace}
+	guards := &protections{roles: cfg.Roles, authorizer: cfg.Authorizer, master: cfg.MasterNamespace}
 	attributes := keep(&open, func() (*storage[*policy.ProtectedAttribute], error) {
 		return newStorage(protectedAttributeKind(guards), opts)
 	})

@@ -7,16 +7,19 @@ import (
 	"strings"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 )
 
 // protections is what the two kinds of protection ask about others.
 type protections struct {
-	roles  Roles
-	master string
+	roles      Roles
+	authorizer authorizer.Authorizer
+	master     string
 	// local and cluster are the stores, once they are open.
 	local   *storage[*policy.ProtectedAttribute]
 	cluster *storage[*policy.ClusterProtectedAttribute]
@@ -106,21 +109,37 @@ func (p *protections) others(ctx context.Context, namespace string) (all []prote
 	return all, nil
 }
 
-// seen are the protections as a request sees them.
-func (p *protections) seen(ctx context.Context) Protected { return seenProtections{ctx, p} }
+// caller is who sent a request.
+func (p *protections) caller(ctx context.Context) Caller { return caller{ctx, p} }
 
-type seenProtections struct {
+type caller struct {
 	ctx context.Context
 	all *protections
 }
 
-// In implements Protected. What cannot be listed is left out: a warning too many.
-func (s seenProtections) In(namespace string) []protectedattr.Protection {
-	ctx := genericapirequest.WithNamespace(s.ctx, namespace)
-	found, _ := s.all.others(ctx, "")
+// MayAsk implements Caller.
+func (c caller) MayAsk(namespace string) bool { return mayAsk(c.ctx, c.all.authorizer, namespace) }
+
+// Protections implements Caller. What cannot be listed is left out: a warning too many.
+func (c caller) Protections(namespace string) []protectedattr.Protection {
+	ctx := genericapirequest.WithNamespace(c.ctx, namespace)
+	found, _ := c.all.others(ctx, "")
 	if namespace != "" {
-		local, _ := s.all.others(ctx, namespace)
+		local, _ := c.all.others(ctx, namespace)
 		found = append(found, local...)
 	}
 	return found
+}
+
+// mayAsk reports whether the sender of a request may ask who can do something: in a namespace, or anywhere if it is
+// empty.
+func mayAsk(ctx context.Context, a authorizer.Authorizer, namespace string) bool {
+	sender, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return false
+	}
+	decision, _, _ := a.Authorize(ctx, authorizer.AttributesRecord{
+		User: sender, Verb: "create", Namespace: namespace, APIGroup: authz.GroupName, APIVersion: authz.SchemeGroupVersion.Version, Resource: "resourceaccessreviews", ResourceRequest: true,
+	})
+	return decision == authorizer.DecisionAllow
 }

@@ -60,7 +60,7 @@ func roleKind(cfg Config, guards *protections) *kind[*authz.Role] {
 				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Rules.Unserved, cfg.Reads)...)
 				warnings = append(warnings, foldedImpersonation(r.Rules)...)
 				warnings = append(warnings, cfg.Rules.Evadable(EvadableRole{
-					Role: authz.RoleRef{Namespace: r.Namespace, Name: r.Name}, Rules: r.Rules, Protected: guards.seen(ctx)})...)
+					Role: authz.RoleRef{Namespace: r.Namespace, Name: r.Name}, Rules: r.Rules, Caller: guards.caller(ctx)})...)
 			}
 			return warnings
 		},

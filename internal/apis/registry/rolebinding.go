@@ -208,7 +208,7 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "name"), b.RoleRef.Name, "there is no such ClusterRole; create it first"))
 	}
 	if err == nil && s.guards != nil {
-		of := EvadableRole{Role: b.RoleRef, Rules: role.Rules, Namespace: b.Namespace, UserNames: b.UserNames, GroupNames: b.GroupNames, Protected: s.guards.seen(ctx)}
+		of := EvadableRole{Role: b.RoleRef, Rules: role.Rules, Namespace: b.Namespace, UserNames: b.UserNames, GroupNames: b.GroupNames, Caller: s.guards.caller(ctx)}
 		for _, text := range s.cfg.Rules.Evadable(of) {
 			warning.AddWarning(ctx, "", text)
 		}

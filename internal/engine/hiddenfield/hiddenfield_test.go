@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,6 +155,32 @@ func TestTwoObjectsLookTheSame(t *testing.T) {
 				}
 				if shownText(t, a) != before {
 					t.Fatal("the object itself has changed")
+				}
+			}
+		})
+	}
+}
+
+// HF-2: what is remembered of one object shows nothing of the next, from which other fields may be hidden: by
+// conditions, or in other namespaces.
+func TestMemoIsOfOneSet(t *testing.T) {
+	for _, s := range samples(t) {
+		t.Run(s.name, func(t *testing.T) {
+			memo := &Memo{}
+			for i := range uint64(300) {
+				v := rand.New(rand.NewPCG(i, 1))
+				o := s.draw(v, rand.New(rand.NewPCG(i, 2)))
+				some := slices.DeleteFunc(slices.Clone(s.set), func(fieldperm.Hidden) bool { return v.IntN(2) == 0 })
+				alone, err := some.Show(o, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				shown, err := some.Show(o, memo)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(shownText(t, alone), shownText(t, shown)); diff != "" {
+					t.Fatalf("round %d, %s: %s", i, some.Names(), diff)
 				}
 			}
 		})

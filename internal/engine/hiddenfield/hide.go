@@ -52,15 +52,20 @@ func structWithout(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value 
 	if v.Type() == rawExtension {
 		return reflect.ValueOf(rawWithout(v.Interface().(runtime.RawExtension), at, keys))
 	}
-	index, ok := fieldsOf(v.Type())[at[0].Name]
-	if !ok || at[0].Any {
-		return v
-	}
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
-	child := out.FieldByIndex(index)
-	child.Set(reduced(child, at, keys))
+	hideIn(out, at, keys)
 	return out
+}
+
+// hideIn takes what is at a path out of a struct itself. What it points to stays as it is.
+func hideIn(v reflect.Value, at fieldperm.Path, keys bool) {
+	index, ok := fieldsOf(v.Type())[at[0].Name]
+	if !ok || at[0].Any {
+		return
+	}
+	child := v.FieldByIndex(index)
+	child.Set(reduced(child, at, keys))
 }
 
 // reduced is a child without what is hidden of it: itself if the path ends with it.

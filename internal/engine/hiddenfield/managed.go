@@ -2,10 +2,12 @@ package hiddenfield
 
 import (
 	"bytes"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
@@ -56,16 +58,19 @@ func (s Set) split(all *fieldpath.Set) (shown, hidden *fieldpath.Set) {
 // managers shows who manages the fields that are shown. An entry of which nothing is left is not shown, and neither is
 // one that cannot be read.
 func (s Set) managers(entries []metav1.ManagedFieldsEntry, memo *Memo) []metav1.ManagedFieldsEntry {
-	var out []metav1.ManagedFieldsEntry
+	memo = memo.of(s)
+	out := make([]metav1.ManagedFieldsEntry, 0, len(entries))
 	for _, e := range entries {
-		if e.FieldsV1 == nil {
-			out = append(out, e)
-			continue
+		if e.FieldsV1 != nil {
+			e.FieldsV1 = memo.fields(e.FieldsV1)
+			if e.FieldsV1 == nil {
+				continue
+			}
 		}
-		if text := memo.fields(e.FieldsV1.Raw, s.shownFields); text != nil {
-			e.FieldsV1 = &metav1.FieldsV1{Raw: text}
-			out = append(out, e)
-		}
+		out = append(out, e)
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }
@@ -90,25 +95,45 @@ func (s Set) shownFields(raw []byte) []byte {
 	return text
 }
 
-// Memo remembers what was made of managed fields within one response: most objects of a list have the same.
-type Memo struct{ seen map[string][]byte }
+// Memo remembers what was made for objects of one response: most of them have the same managed fields. What it gives is
+// shared by them.
+type Memo struct {
+	set  Set
+	mark map[string]string // the annotation that names what is hidden
+	seen map[string]*metav1.FieldsV1
+}
 
 // maxMemo bounds what is remembered.
 const maxMemo = 64
 
-func (m *Memo) fields(raw []byte, of func([]byte) []byte) []byte {
+// of is the memo without what was made for another set; a new one if it is nil.
+func (m *Memo) of(s Set) *Memo {
 	if m == nil {
-		return of(raw)
+		m = &Memo{}
 	}
-	if known, ok := m.seen[string(raw)]; ok {
+	if m.mark != nil && slices.EqualFunc(m.set, s, sameField) {
+		return m
+	}
+	*m = Memo{set: s, mark: map[string]string{policyv1alpha1.AnnotationHidden: s.Names()}, seen: map[string]*metav1.FieldsV1{}}
+	return m
+}
+
+// sameField reports whether two fields hide the same.
+func sameField(a, b fieldperm.Hidden) bool {
+	return a.Keys == b.Keys && slices.Equal(a.Field, b.Field)
+}
+
+// fields shows managed fields; nil if nothing is left of them.
+func (m *Memo) fields(of *metav1.FieldsV1) *metav1.FieldsV1 {
+	if known, ok := m.seen[string(of.Raw)]; ok {
 		return known
 	}
-	made := of(raw)
-	if m.seen == nil {
-		m.seen = map[string][]byte{}
+	var made *metav1.FieldsV1
+	if text := m.set.shownFields(of.Raw); text != nil {
+		made = &metav1.FieldsV1{Raw: text}
 	}
 	if len(m.seen) < maxMemo {
-		m.seen[string(raw)] = made
+		m.seen[string(of.Raw)] = made
 	}
 	return made
 }

@@ -72,23 +72,23 @@ func (s Set) Show(o runtime.Object, memo *Memo) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := meta.Accessor(out)
-	if err != nil {
-		return nil, err
+	return out, s.showMetadata(out, memo)
+}
+
+// Hide is Show for an object of a Go type that may be changed itself. What it points to stays as it is.
+func (s Set) Hide(o runtime.Object, memo *Memo) error {
+	v := reflect.ValueOf(o)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return errNoObject
 	}
-	if entries := m.GetManagedFields(); len(entries) > 0 {
-		m.SetManagedFields(s.managers(entries, memo))
+	s.hideContent(v.Elem())
+	return s.showMetadata(o, memo)
+}
+
+func (s Set) hideContent(object reflect.Value) {
+	for _, f := range s {
+		hideIn(object, f.Field, f.Keys)
 	}
-	annotations := maps.Clone(m.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if text, ok := annotations[lastApplied]; ok {
-		s.showApplied(annotations, text)
-	}
-	annotations[policyv1alpha1.AnnotationHidden] = s.Names()
-	m.SetAnnotations(annotations)
-	return out, nil
 }
 
 // content is a copy of an object without the fields. Of metadata alone, those of metadata are taken out.
@@ -99,25 +99,45 @@ func (s Set) content(o runtime.Object) (runtime.Object, error) {
 			out.Object = withoutAny(out.Object, f.Field, f.Keys)
 		}
 		if m, ok := out.Object["metadata"].(map[string]any); ok {
-			out.Object["metadata"] = maps.Clone(m) // it is changed below
+			out.Object["metadata"] = maps.Clone(m) // it is changed by Show
 		}
 		return out, nil
 	}
 	v := reflect.ValueOf(o)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		return nil, errNoObject
 	}
-	for _, f := range s {
-		v = without(v, f.Field, f.Keys)
-	}
-	if len(s) == 0 {
-		v = reflect.ValueOf(o.DeepCopyObject())
-	}
-	out, ok := v.Interface().(runtime.Object)
+	copied := reflect.New(v.Type().Elem())
+	copied.Elem().Set(v.Elem())
+	s.hideContent(copied.Elem())
+	out, ok := copied.Interface().(runtime.Object)
 	if !ok {
 		return nil, errNoObject
 	}
 	return out, nil
+}
+
+// showMetadata says in the metadata what is hidden, and hides it in the metadata.
+func (s Set) showMetadata(o runtime.Object, memo *Memo) error {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return err
+	}
+	memo = memo.of(s)
+	if entries := m.GetManagedFields(); len(entries) > 0 {
+		m.SetManagedFields(s.managers(entries, memo))
+	}
+	if len(m.GetAnnotations()) == 0 {
+		m.SetAnnotations(memo.mark)
+		return nil
+	}
+	annotations := maps.Clone(m.GetAnnotations())
+	if text, ok := annotations[lastApplied]; ok {
+		s.showApplied(annotations, text)
+	}
+	maps.Copy(annotations, memo.mark)
+	m.SetAnnotations(annotations)
+	return nil
 }
 
 // showApplied shows of what kubectl applied what is not hidden. What cannot be read is not shown.

@@ -21,12 +21,15 @@ func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
 		return nil
 	}
 	for _, in := range bound(snap, of) {
+		where := in.Namespace
+		if where == snap.Rules.MasterNamespace() {
+			where = ""
+		}
+		if !of.Caller.MayAsk(where) {
+			continue
+		}
 		if snap.Protect != nil {
-			namespace := in.Namespace
-			if namespace == snap.Rules.MasterNamespace() {
-				namespace = ""
-			}
-			in.Protections = of.Protected.In(namespace)
+			in.Protections = of.Caller.Protections(where)
 		}
 		if snap.Fields != nil {
 			in.Fields = snap.Fields.Permissions()

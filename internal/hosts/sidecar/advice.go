@@ -83,8 +83,15 @@ func exemptWarning(binding, who string) string {
 // advice is what a sidecar knows of its policy that does not hold beside a stock server.
 type advice struct {
 	Exempt []string `json:"exempt,omitempty"`
+	// Shown are permissions that hide a field, which everybody sees here who may read the object.
+	Shown []string `json:"shown,omitempty"`
 	// Audit is the highest level that each audit sink asks for.
 	Audit map[string]string `json:"audit,omitempty"`
+}
+
+// shownWarning is about a permission that was stored by a server which hides fields (HF-9).
+func shownWarning(p *policyv1alpha1.FieldPermission) string {
+	return fmt.Sprintf("field permission %s hides nothing: a stock API server answers reads itself, and shows %s of %s to everybody who may read them", p.Name, p.Spec.Field, strings.Join(p.Spec.Resources, ", "))
 }
 
 func adviceOf(exempt webhooks.Exempt, from snapshot.Source) (advice, error) {
@@ -101,6 +108,16 @@ func adviceOf(exempt webhooks.Exempt, from snapshot.Source) (advice, error) {
 		}
 	}
 	slices.Sort(a.Exempt)
+	permissions, err := from.Objects(snapshot.FieldPermissions)
+	if err != nil {
+		return a, err
+	}
+	for _, p := range snapshot.Of[*policyv1alpha1.FieldPermission](permissions) {
+		if p.Spec.ReadExclusive {
+			a.Shown = append(a.Shown, shownWarning(p))
+		}
+	}
+	slices.Sort(a.Shown)
 	sinks, err := from.Objects(snapshot.AuditSinks)
 	if err != nil {
 		return a, err

@@ -95,7 +95,7 @@ func check(ctx context.Context, dir string) (problems, warnings []string) {
 	if len(problems) == 0 {
 		warnings = c.reviews(ctx)
 	}
-	warnings = append(append(warnings, c.said.Exempt...), c.audited()...)
+	warnings = slices.Concat(warnings, c.said.Exempt, c.said.Shown, c.audited())
 	return problems, warnings
 }
 

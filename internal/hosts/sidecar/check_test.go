@@ -24,6 +24,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/source"
 )
 
 func has(problems []string, want string) bool {
@@ -308,6 +309,23 @@ func TestExemptSubjectsAreTold(t *testing.T) {
 	}
 	if len(told) != 1 || !strings.Contains(told[0], "user system:kube-scheduler") {
 		t.Errorf("warnings: %v", told)
+	}
+}
+
+// HF-9: check names permissions that hide nothing here.
+func TestShownFieldsAreTold(t *testing.T) {
+	const permission = "{apiVersion: policy.proviso.dev/v1alpha1, kind: FieldPermission, metadata: {name: %s}, spec: {resources: [secrets], field: .data, permission: example.com/%s, readExclusive: %v}}"
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(fmt.Sprintf(permission, "data", "data", true)+"\n---\n"+fmt.Sprintf(permission, "other", "other", false)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := source.ReadFiles(source.FilesConfig{Paths: []string{path}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := adviceOf(webhooks.Exempt{}, files)
+	if err != nil || len(a.Shown) != 1 || !has(a.Shown, "field permission data hides nothing") || !has(a.Shown, "shows .data of secrets") {
+		t.Errorf("%v %v", a.Shown, err)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	metainternalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -129,11 +128,7 @@ func (s *sight) showItems(list runtime.Object) error {
 		}
 		return nil
 	}
-	ptr, err := meta.GetItemsPtr(list)
-	if err != nil {
-		return err
-	}
-	items, err := conversion.EnforcePtr(ptr)
+	items, err := itemsOf(list)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,8 @@ func (s *store) sight(ctx context.Context) *sight {
 	return found
 }
 
+var errNoObject = errors.New("what was read is not an object")
+
 var errUnshown = errors.New("fields of it are hidden from you, and it could not be shown without them")
 
 // unshown keeps back why an object cannot be shown: that may quote it.
@@ -111,7 +113,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 func (s *store) replace(seen *sight, at reflect.Value, memo *hiddenfield.Memo) error {
 	o, ok := at.Addr().Interface().(runtime.Object)
 	if !ok {
-		return errors.New("what was read is not an object")
+		return errNoObject
 	}
 	shown, err := seen.show(o, s.scheme, memo)
 	if err != nil {
@@ -135,21 +137,60 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 }
 
 func (s *store) replaceItems(seen *sight, list runtime.Object) error {
-	ptr, err := meta.GetItemsPtr(list)
-	if err != nil {
-		return err
-	}
-	items, err := conversion.EnforcePtr(ptr)
+	items, err := itemsOf(list)
 	if err != nil {
 		return err
 	}
 	memo := &hiddenfield.Memo{}
+	if s.scheme != nil && len(seen.open) == 0 {
+		return s.hideItems(seen, list, items, memo)
+	}
 	for i := range items.Len() {
 		if err := s.replace(seen, items.Index(i), memo); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hideItems hides the same fields in all items of a list. It is converted as a whole, once each way.
+func (s *store) hideItems(seen *sight, list runtime.Object, items reflect.Value, memo *hiddenfield.Memo) error {
+	versioned, back, err := seen.declared(list, s.scheme)
+	if err != nil {
+		return err
+	}
+	within, err := itemsOf(versioned)
+	if err != nil {
+		return err
+	}
+	for i := range within.Len() {
+		o, ok := within.Index(i).Addr().Interface().(runtime.Object)
+		if !ok {
+			return errNoObject
+		}
+		if err := seen.fields.Hide(o, memo); err != nil {
+			return err
+		}
+	}
+	shown, err := back(versioned)
+	if err != nil {
+		return err
+	}
+	hidden, err := itemsOf(shown)
+	if err != nil {
+		return err
+	}
+	items.Set(hidden)
+	return nil
+}
+
+// itemsOf is the slice of items of a list.
+func itemsOf(list runtime.Object) (reflect.Value, error) {
+	ptr, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return reflect.Value{}, err
+	}
+	return conversion.EnforcePtr(ptr)
 }
 
 // Watch implements storage.Interface. A watch ends when something else becomes hidden from its caller.

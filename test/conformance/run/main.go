@@ -1,5 +1,6 @@
-// Command run starts the built server twice, with Proviso's feature gates all on and all off, and runs the conformance
-// suite against each. `go run ./hack/prove conformance` calls it.
+// Command run starts the built server for each mode, with Proviso's feature gates all on, all off, or all on with
+// fields that are hidden from the user of the suite, and runs the conformance suite against it.
+// `go run ./hack/prove conformance` calls it.
 package main
 
 import (
@@ -19,6 +20,8 @@ import (
 // gates are Proviso's own feature gates; Kubernetes' keep their defaults in both modes.
 var gates = []string{"ConditionalAuthorization", "UniformConnectAuthorization", "ConditionalReads", "PolicyAuthorization", "FieldPermissions", "HiddenFields", "ProtectedAttributes", "DynamicAudit"}
 
+var modeNames = map[string]string{"on": "all gates on", "off": "all gates off", "hidden": "fields hidden"}
+
 type options struct {
 	binary  string
 	list    string
@@ -36,7 +39,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the built proviso")
 	flag.StringVar(&o.list, "specs", "testdata/specs.txt", "the list of specs to run")
 	flag.StringVar(&o.user, "user", "admin", "whose kubeconfig the server writes when it is ready")
-	flag.StringVar(&o.modes, "modes", "on,off", "which modes to run: all gates on, all gates off")
+	flag.StringVar(&o.modes, "modes", "on,off", "which modes to run: all gates on, all gates off, hidden (all on, with hidden fields)")
 	flag.IntVar(&o.procs, "procs", 6, "how many specs run at once; they wait more than they work")
 	flag.BoolVar(&o.keep, "keep", false, "keep the servers' data and logs")
 	flag.BoolVar(&o.suggest, "suggest", false, "record the requests, and suggest rights for those who made them")
@@ -80,14 +83,14 @@ func (o options) run(ctx context.Context) error {
 	var failed []error
 	for _, mode := range strings.Split(o.modes, ",") {
 		began := time.Now()
-		fmt.Printf("== conformance, all gates %s\n", mode)
+		fmt.Printf("== conformance, %s\n", modeNames[mode])
 		err := o.mode(ctx, mode, binary, suite, list, dir)
 		verdict := "passed"
 		if err != nil {
 			verdict = "failed"
-			failed = append(failed, fmt.Errorf("all gates %s: %w", mode, err))
+			failed = append(failed, fmt.Errorf("%s: %w", modeNames[mode], err))
 		}
-		fmt.Printf("== conformance, all gates %s: %s in %s\n", mode, verdict, time.Since(began).Round(time.Second))
+		fmt.Printf("== conformance, %s: %s in %s\n", modeNames[mode], verdict, time.Since(began).Round(time.Second))
 		if ctx.Err() != nil {
 			break
 		}
@@ -99,9 +102,9 @@ func (o options) run(ctx context.Context) error {
 func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	value, ok := map[string]string{"on": "true", "off": "false"}[mode]
+	value, ok := map[string]string{"on": "true", "hidden": "true", "off": "false"}[mode]
 	if !ok {
-		return fmt.Errorf("mode %q is neither on nor off", mode)
+		return fmt.Errorf("mode %q is neither on nor off nor hidden", mode)
 	}
 	var record *recording
 	var flags []string
@@ -122,7 +125,7 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 	if err != nil {
 		return err
 	}
-	runErr := o.against(ctx, suite, list, server, dir, record)
+	runErr := o.against(ctx, mode, suite, list, server, dir, record)
 	if err := server.stop(); err != nil {
 		runErr = errors.Join(runErr, err)
 	}
@@ -130,13 +133,20 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 		return record.suggest(ctx)
 	}
 	if runErr != nil {
-		fmt.Printf("-- the server's last lines (all gates %s)\n%s\n", mode, server.tail(40))
+		fmt.Printf("-- the server's last lines (%s)\n%s\n", modeNames[mode], server.tail(40))
 	}
 	return runErr
 }
 
-// against runs the suite as the administrator or, if it is recorded, as a user of its own.
-func (o options) against(ctx context.Context, suite, list string, s *server, dir string, record *recording) error {
+// against runs the suite as the administrator or, if it is recorded or fields are hidden, as a user of its own.
+func (o options) against(ctx context.Context, mode, suite, list string, s *server, dir string, record *recording) error {
+	if mode == "hidden" {
+		kubeconfig, err := (&recording{binary: s.binary, dir: dir}).hide(ctx, s)
+		if err != nil {
+			return err
+		}
+		return o.ginkgo(ctx, suite, list, kubeconfig, s.binary, dir)
+	}
 	if record == nil {
 		return o.ginkgo(ctx, suite, list, s.kubeconfig, s.binary, dir)
 	}
