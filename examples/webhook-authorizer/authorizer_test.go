@@ -32,7 +32,7 @@ func ask(t *testing.T, body string) string {
 
 // CA-27: what the policy leaves open is answered as conditions, and these come to what the policy says.
 func TestPolicy(t *testing.T) {
-	review, err := os.ReadFile("review.json")
+	review, err := os.ReadFile("question.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ roles. Name the verb and the resource to allow such a thing.
 
 The server needs the feature gate NarrowedTokens, and you the right to create narrowedtokens.access.proviso.dev.`,
 	}
-	cmd.AddCommand(newTokenRequestCommand(streams), newTokenRunCommand(streams), newTokenAttenuateCommand(streams), newTokenInspectCommand(streams), newTokenRevokeCommand(streams))
+	cmd.AddCommand(newTokenRequestCommand(streams), newTokenRunCommand(streams), newTokenAttenuateCommand(streams), newTokenInspectCommand(streams), newTokenListCommand(streams), newTokenRevokeCommand(streams))
 	return cmd
 }
 

@@ -33,9 +33,12 @@ func (g *table) await(d *doing) {
 		return
 	}
 	main, _, _ := strings.Cut(d.Resource, "/")
-	if aboutPolicy(main) {
+	switch {
+	case main == game.AccessRequests:
+		g.accessed(d)
+	case aboutPolicy(main):
 		g.policyWritten = true
-		g.party.Granters = append(g.party.Granters, d.actor, d.who)
+		g.party.Grants(d.actor, d.who)
 		g.settle()
 	}
 	switch main {

@@ -23,7 +23,7 @@ type host struct {
 
 func serve(t testing.TB) *host {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=*,-resourcequota")
+	s := byflags.Serve(t, "--controllers=*,-resourcequota", "--feature-gates=NarrowedTokens=true")
 	h := &host{Server: s, url: s.Admin.Host}
 	files, err := pki.Open(s.Dir)
 	if err != nil {

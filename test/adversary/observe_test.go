@@ -101,6 +101,7 @@ func (g *table) succeeded(d *doing) {
 
 // told checks that nobody was told what he may not see. Whoever may write an object sees it in the answer.
 func (g *table) told(d *doing) {
+	g.shownRequests(d)
 	for i, p := range g.c.Prey {
 		canary := g.canary(i)
 		if !bytes.Contains(d.answer.body, []byte(canary)) && !bytes.Contains(d.answer.body, []byte(base64.StdEncoding.EncodeToString([]byte(canary)))) {
@@ -339,7 +340,7 @@ func (g *table) changedDecisions() {
 			if may, answer := g.party.May(game.Who{User: a.User, Groups: a.Groups}, a); !may {
 				g.report("gained", a.Verb+" "+a.Resource, "%s may now %s %s %s/%s: %v, and nobody who acted could grant it", a.User, a.Verb, a.Resource, a.NS, a.Name, answer)
 			}
-		case was && !is && !g.oracle.Gone[ns] && len(g.party.Granters) == 0 && !g.terminating(ns):
+		case was && !is && !g.oracle.Gone[ns] && !g.party.Changed && !g.terminating(ns):
 			g.report("lost", a.Verb+" "+a.Resource, "%s may no longer %s %s %s/%s, and nobody has changed policy", a.User, a.Verb, a.Resource, a.NS, a.Name)
 		}
 	}

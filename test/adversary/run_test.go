@@ -27,6 +27,8 @@ type hunt struct {
 	custom map[string]game.Resource
 	// last is the prey of the last case as it ended.
 	last []map[string]any
+	// grants counts those that have begun.
+	grants int
 	// groups is what was served of our own groups and the built-in ones before anybody came.
 	groups string
 }
@@ -68,10 +70,12 @@ type table struct {
 	party  *game.Party
 	uids   map[string]string // of namespaces
 	tokens map[string]string // of service accounts, by namespace/name
-	prey   []map[string]any  // as it is now
-	left   []string
-	found  []finding
-	log    []string
+	// carried are the narrowed tokens of actors.
+	carried map[string]string
+	prey    []map[string]any // as it is now
+	left    []string
+	found   []finding
+	log     []string
 	// policyWritten: somebody has changed policy, namespaces or definitions.
 	policyWritten bool
 	before        map[string]bool
@@ -83,7 +87,7 @@ func (h *hunt) play(original *game.Case) (found []finding, log []string) {
 	run := fmt.Sprintf("x%s%d", h.lane, h.runs)
 	c := original.In(run)
 	oracle := &game.Oracle{Case: c, Catalog: h.catalog, Gone: map[string]bool{}, Custom: h.custom}
-	g := &table{hunt: h, c: c, run: run, oracle: oracle, party: &game.Party{Oracle: oracle}, uids: map[string]string{}, tokens: map[string]string{}}
+	g := &table{hunt: h, c: c, run: run, oracle: oracle, party: &game.Party{Oracle: oracle}, uids: map[string]string{}, tokens: map[string]string{}, carried: map[string]string{}}
 	defer g.clean()
 	defer func() {
 		if p := recover(); p != nil {
@@ -209,17 +213,17 @@ func (g *table) prepare(s game.Step) *doing {
 	d := &doing{Step: s, actor: game.Who{User: s.Actor}}
 	for _, a := range g.c.Actors {
 		if a.Name == s.Actor {
-			d.actor.Groups = a.Groups
+			d.actor.Groups, d.actor.Links = a.Groups, a.Links
 		}
 	}
-	d.who, d.caller = d.actor, who{user: d.actor.User, groups: d.actor.Groups}
+	d.who, d.caller = d.actor, who{user: d.actor.User, groups: d.actor.Groups, token: g.carried[s.Actor]}
 	if at, ok := strings.CutPrefix(s.As, "token:"); ok {
 		ns, name, _ := strings.Cut(at, "/")
 		d.who, d.caller = game.ServiceAccount(ns, name), who{token: g.tokens[at]}
 		d.skipped = g.tokens[at] == ""
 	}
 	if user, ok := strings.CutPrefix(s.As, "user:"); ok {
-		d.who, d.caller.as = game.Who{User: user}, user
+		d.who, d.caller.as = game.Who{User: user, Links: d.actor.Links}, user
 	}
 	d.old = g.target(d)
 	d.call = call{path: g.place(s.Resource, s.NS, s.Name), query: s.Query}

@@ -64,6 +64,7 @@ func (g *table) install() {
 		g.grant(grant)
 	}
 	h.settle()
+	g.welcome()
 	if len(c.Fields)+len(c.Protected) > 0 {
 		h.settleAttributes()
 	}

@@ -41,6 +41,7 @@ var stubs = map[string]string{
 // subKinds are the kinds of what subresources take.
 var subKinds = map[string]string{
 	"pods/eviction": "policy/v1 Eviction", "pods/binding": "v1 Binding", "bindings": "v1 Binding", "serviceaccounts/token": "authentication.k8s.io/v1 TokenRequest",
+	game.Approval: "access.proviso.dev/v1alpha1 AccessDecision", game.Revocation: "access.proviso.dev/v1alpha1 AccessDecision",
 }
 
 // stub is a new object of a resource.

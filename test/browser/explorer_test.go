@@ -94,6 +94,7 @@ func TestExplorer(t *testing.T) {
 	on("history and undo", past)
 	on("lint", lintOf)
 	on("person", person)
+	on("access", asked)
 	on("no such screen", missing)
 	t.Run("used token and no session", func(t *testing.T) { strangers(t, address) })
 	t.Run("a user without rights", func(t *testing.T) { withoutRights(t, c) })

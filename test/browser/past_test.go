@@ -1,7 +1,10 @@
 package browser
 
 import (
+	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -73,4 +76,70 @@ func missing(t *testing.T, _ *cluster, b *tab) {
 	b.wait(`window.status404 === 404`)
 	b.eval(`history.pushState({}, "", "/nosuch"), dispatchEvent(new PopStateEvent("popstate"))`, nil)
 	b.wait(`document.querySelector('main').innerText.includes("There is no such screen") && document.querySelector('nav a')`)
+}
+
+// onCall lets carla ask for a role.
+const onCall = `apiVersion: access.proviso.dev/v1alpha1
+kind: AccessRule
+metadata: {name: on-call}
+spec:
+  subjects: {userNames: [carla]}
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+  namespaces: [hammer]
+  maxDurationSeconds: 7200
+  approvals: {count: 1, subjects: {groupNames: ["system:masters"]}}
+`
+
+// EX-2: what was asked for is what the page shows: pending and active requests, and the others if one asks for them. It
+// has no button that decides.
+func asked(t *testing.T, c *cluster, b *tab) {
+	c.await("the rule", func() error {
+		_, err := c.try(c.admin, onCall, "kubectl", "apply", "-f", "-")
+		return err
+	})
+	carla := c.user("carla")
+	for i, reason := range []string{"INC-1", "<img src=x onerror=alert(1)>", "INC-3"} {
+		name := ""
+		c.await("a request", func() error {
+			out, err := c.try(carla, "", "access", "request", "on-call", "-n", "hammer", "--for", "1h", "--reason", reason, "-o", "name")
+			if err == nil && !strings.Contains(out, "/") {
+				err = errors.New("not yet")
+			}
+			name = strings.TrimSpace(out[strings.LastIndex(out, "/")+1:])
+			return err
+		})
+		switch i {
+		case 0:
+			c.must(c.admin, "", "access", "approve", name, "-n", "hammer")
+		case 2:
+			c.must(c.admin, "", "access", "deny", name, "-n", "hammer")
+		}
+	}
+	var want struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct{ State string }
+		}
+	}
+	c.engine(&want, "", "access", "list", "-n", "hammer")
+	for query, states := range map[string][]string{"": {"Pending", "Active"}, "&show=all": {"Pending", "Active", "Denied", "Ended"}} {
+		wanted := map[string]string{}
+		for _, r := range want.Items {
+			if slices.Contains(states, r.Status.State) {
+				wanted["hammer/"+r.Metadata.Name] = r.Status.State
+			}
+		}
+		b.open("/access?namespace=hammer" + query)
+		got := map[string]string{}
+		b.eval(`Object.fromEntries([...document.querySelectorAll('tr[data-request]')].map((e) => [e.dataset.request, e.dataset.state]))`, &got)
+		if !maps.Equal(got, wanted) || len(got) < 2 {
+			t.Errorf("%q shows %v, want %v", query, got, wanted)
+		}
+	}
+	if text := b.text(`document.querySelector('.answer').innerText`); !strings.Contains(text, "<img src=x") || !strings.Contains(text, "proviso access list") {
+		t.Errorf("the page shows %s", text)
+	}
+	if n := b.text(`"" + document.querySelectorAll('.answer tbody button').length`); n != "0" {
+		t.Errorf("%s buttons stand beside the requests", n)
+	}
 }

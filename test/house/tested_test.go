@@ -22,7 +22,6 @@ var testedElsewhere = map[string]string{
 	"internal/features/feature":                  "test/server TestPictureOfTheChain",
 	"internal/features/hiddenfields":             "test/server TestHiddenFieldsAreNotShown",
 	"internal/features/protectedattributes":      "test/server TestProtectedAttributesMatrix",
-	"internal/features/tokens":                   "test/server TestNarrowedTokens",
 	"internal/hosts/explorer/page":               "internal/hosts/explorer TestAssets",
 	"internal/hosts/offline/policytest":          "internal/cli/policytools TestCasesHoldOrFail",
 	"internal/request/authorize/noderestriction": "test/server TestNodeRestriction",

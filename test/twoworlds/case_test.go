@@ -12,7 +12,11 @@ type Case struct {
 	// Open names the requirement that is not met yet, with the cause. The replay then expects the difference.
 	Open string `json:"open,omitempty"`
 	// Caller holds the names of the templates that grant and deny.
-	Caller  []string `json:"caller"`
+	Caller []string `json:"caller"`
+	// Granted are those of them that the caller has by an access request that was approved, instead of a binding.
+	Granted []string `json:"granted,omitempty"`
+	// Links are templates, too: the caller comes with a narrowed token that has these links.
+	Links   []string `json:"links,omitempty"`
 	Objects []Object `json:"objects,omitempty"`
 	Change  Change   `json:"change"`
 	// Quota limits how many config maps and secrets the home namespace holds; 0 is no quota.
@@ -35,6 +39,8 @@ type Object struct {
 	Level string `json:"level,omitempty"`
 	Tier  string `json:"tier,omitempty"`
 	Value string `json:"value"`
+	// Hid is the content of a field that is hidden from every caller (HF-1).
+	Hid string `json:"hid,omitempty"`
 	// Was is its content in an older revision, WasTeam the team that it belonged to then, if that was another.
 	Was     string `json:"was,omitempty"`
 	WasTeam string `json:"wasTeam,omitempty"`
@@ -54,6 +60,11 @@ const (
 	changeWas    = "was"    // another content in an older revision
 	changeEnding = "ending" // it is not being deleted
 	changePolicy = "policy" // another user has another policy
+	changeHid    = "hid"    // another content of a hidden field, of an object that the caller may see or not
+
+	changeRequest       = "request"        // another user has asked for access
+	changeRequestState  = "request-state"  // what another user has asked for is approved
+	changeRequestReason = "request-reason" // another user has given another reason
 )
 
 // Change is the difference between the worlds.
@@ -129,6 +140,8 @@ func (c *Case) in(second bool) []Object {
 			out[i].Was = "another-" + out[i].Was
 		case changeEnding:
 			out[i].Ending = false
+		case changeHid:
+			out[i].Hid = "another-" + out[i].Hid
 		case changeAbsent:
 			return slices.Delete(out, i, i+1)
 		}
@@ -138,10 +151,13 @@ func (c *Case) in(second bool) []Object {
 
 // hidden reports whether the change concerns only what no template of the caller reaches.
 func (c *Case) hidden() bool {
-	if c.Change.What == changePolicy {
-		return true
-	}
 	o := c.object(c.Change.Ref)
+	switch {
+	case c.Change.What == changePolicy, aboutRequests(c.Change.What):
+		return true
+	case c.Change.What == changeHid:
+		return o != nil && !o.Gone && o.Hid != ""
+	}
 	if o == nil || o.Gone && c.Change.What != changeWas || o.Was == "" && c.Change.What == changeWas {
 		return false
 	}
@@ -152,7 +168,8 @@ func (c *Case) hidden() bool {
 	return !c.reaches(state)
 }
 
-// reaches reports whether the caller has any right to an object.
+// reaches reports whether the caller has any right to an object that every link of their token leaves them.
 func (c *Case) reaches(o Object) bool {
-	return slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(o) })
+	return slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(o) }) &&
+		!slices.ContainsFunc(c.Links, func(name string) bool { return !linkTemplates[name].reaches(o) })
 }

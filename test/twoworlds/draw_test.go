@@ -45,7 +45,7 @@ func (d *draw) chance(percent int) bool { return d.IntN(100) < percent }
 
 // cluster draws everything but the steps; false if it holds nothing to hide.
 func (d *draw) cluster() bool {
-	names := slices.Sorted(maps.Keys(templates))
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(templates)), func(name string) bool { return name == everything })
 	for range 1 + d.IntN(3) {
 		if name := pick(d, names...); !slices.Contains(d.Caller, name) {
 			d.Caller = append(d.Caller, name)
@@ -54,6 +54,7 @@ func (d *draw) cluster() bool {
 	if d.chance(20) && !slices.ContainsFunc(d.Caller, isUnion) {
 		d.Caller = append(d.Caller, pick(d, slices.DeleteFunc(names, func(name string) bool { return !isUnion(name) })...))
 	}
+	d.people()
 	slices.Sort(d.Caller)
 	all := slices.Sorted(maps.Keys(kinds))
 	for _, name := range d.Caller {
@@ -98,6 +99,9 @@ func (d *draw) add(kind, ns, name, team string) {
 	if d.chance(30) {
 		o.Tier = "gold"
 	}
+	if d.chance(15) {
+		o.Hid = "hid-of-" + name
+	}
 	if rotates := kind == "configmaps" || kind == "secrets" || kind == "widgets"; rotates && d.chance(35) {
 		o.Was = "old-value-of-" + name
 		if team == "a" && d.chance(40) {
@@ -119,11 +123,18 @@ func (d *draw) change() bool {
 		d.Change = Change{What: changePolicy}
 		return true
 	}
+	if slices.Contains(d.Caller, asker) && d.chance(70) {
+		d.Change = Change{What: pick(d, changeRequest, changeRequestState, changeRequestReason)}
+		return true
+	}
 	for range 20 {
 		o := pick(d, d.Objects...)
 		d.Change = Change{Ref: o.Ref, What: pick(d, changeValue, changeValue, changeTier, changeAbsent, changeAbsent, changeWas, changeWas)}
 		if o.Ending && d.chance(15) {
 			d.Change.What = changeEnding
+		}
+		if o.Hid != "" && d.chance(50) {
+			d.Change.What = changeHid
 		}
 		if d.hidden() {
 			return true

@@ -39,6 +39,9 @@ func (w *world) install(c *Case) {
 		w.must("POST", master+"roles", object{"metadata": named("bobs"), "rules": []any{object{"verbs": []any{"get"}, "resourceKinds": []any{"configmaps"}}}})
 		w.must("POST", master+"rolebindings", object{"metadata": named("bobs"), "roleRef": object{"namespace": "master", "name": "bobs"}, "userNames": []any{"bob"}})
 	}
+	if aboutRequests(c.Change.What) {
+		w.bobAsks(c.Change.What)
+	}
 	w.states[0] = w.fence("configmaps", other, "0")
 	for _, o := range objects {
 		w.create(o)
@@ -129,7 +132,7 @@ func (w *world) create(o Object) {
 
 // clear removes everything that a case, or a caller, has left.
 func (w *world) clear() {
-	for _, at := range []string{master + "rolebindings/bobs", master + "roles/bobs", "/api/v1/namespaces/home/resourcequotas/most"} {
+	for _, at := range []string{master + "rolebindings/bobs", master + "roles/bobs", "/api/v1/namespaces/home/resourcequotas/most", requestsHome + "/" + bobs, requestsHome + "/mine"} {
 		w.sudo("DELETE", at, nil)
 	}
 	for ref := range w.present {
@@ -179,6 +182,12 @@ func (w *world) strays(kind string, touched map[Ref]bool) {
 // restore makes objects of the case as they were.
 func (w *world) restore(c *Case, touched map[Ref]bool) {
 	objects := c.in(w.second)
+	if slices.Contains(c.Caller, asker) {
+		w.sudo("DELETE", requestsHome+"/mine", nil)
+		if c.Change.What == changeRequest && !w.second || !aboutRequests(c.Change.What) { // the caller has taken the name
+			w.sudo("DELETE", requestsHome+"/"+bobs, nil)
+		}
+	}
 	for _, ref := range slices.SortedFunc(maps.Keys(touched), func(a, b Ref) int { return strings.Compare(a.path(), b.path()) }) {
 		w.remove(ref)
 	}
@@ -205,8 +214,16 @@ func (w *world) disturb(c *Case, play int) {
 		w.settled(bob)
 		return
 	}
+	if aboutRequests(c.Change.What) {
+		user, name := fmt.Sprintf("bob-%d", play), fmt.Sprintf("bobs-%d", play)
+		w.groups[user] = []string{askers}
+		w.asked(user, home, name, "ask", bobsReason, false)
+		w.must("DELETE", requestsHome+"/"+name, nil)
+		delete(w.groups, user)
+		return
+	}
 	o := c.object(c.Change.Ref)
-	if o == nil || o.Gone || c.Change.What == changeAbsent || c.reaches(*o) {
+	if o == nil || o.Gone || c.Change.What == changeHid || c.Change.What == changeAbsent || c.reaches(*o) {
 		return
 	}
 	w.sudo("PATCH", o.path(), object{"metadata": object{"annotations": object{"disturbed": "yes"}}}) // a find may have deleted it

@@ -121,6 +121,8 @@ func plainValue(v any) any {
 				out[k] = "…"
 			case k == "continue" && isText && token != "":
 				out[k] = plainToken(token)
+			case k == "resourceRules" || k == "nonResourceRules":
+				out[k] = sorted(plainValue(inner)) // in the order in which the server has learnt of the caller's bindings
 			case k == "name" && v["generateName"] != nil:
 				out[k] = "…"
 			default:
@@ -136,6 +138,15 @@ func plainValue(v any) any {
 		return out
 	case string:
 		return plain(v)
+	}
+	return v
+}
+
+// sorted orders a list by what its entries say.
+func sorted(v any) any {
+	list, ok := v.([]any)
+	if ok {
+		slices.SortFunc(list, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 	}
 	return v
 }

@@ -23,6 +23,8 @@ func shrink(c *Case, tries int, shows func(*Case) bool) *Case {
 	for again := true; again && tries > 0; {
 		again = cut(attempt, func(c *Case) *[]Step { return &c.Steps }, func() *Case { return best })
 		again = cut(attempt, func(c *Case) *[]string { return &c.Caller }, func() *Case { return best }) || again
+		again = cut(attempt, func(c *Case) *[]string { return &c.Granted }, func() *Case { return best }) || again
+		again = cut(attempt, func(c *Case) *[]string { return &c.Links }, func() *Case { return best }) || again
 		again = cut(attempt, func(c *Case) *[]Object { return &c.Objects }, func() *Case { return best }) || again
 		again = attempt(func(c *Case) bool { had := c.Quota > 0; c.Quota = 0; return had }) || again
 		for i := range best.Steps {
@@ -32,6 +34,7 @@ func shrink(c *Case, tries int, shows func(*Case) bool) *Case {
 			for _, change := range []func(o *Object) bool{
 				func(o *Object) bool { had := o.Owner != ""; o.Owner = ""; return had },
 				func(o *Object) bool { had := o.Tier != ""; o.Tier = ""; return had },
+				func(o *Object) bool { had := o.Hid != ""; o.Hid = ""; return had },
 				func(o *Object) bool { had := o.Ending; o.Ending = false; return had },
 				func(o *Object) bool { had := o.Was != "" && !o.Gone; o.Was, o.WasTeam = "", ""; return had },
 				func(o *Object) bool { had := o.WasTeam != ""; o.WasTeam = ""; return had },

@@ -58,6 +58,8 @@ func (d *draw) step() []Step {
 		s = d.collect(o)
 	case "part":
 		s = d.part(o)
+	case "request":
+		return []Step{d.request()}
 	default:
 		return []Step{d.ask(o)}
 	}
@@ -177,6 +179,9 @@ func (d *draw) watch(o Object) Step {
 // mine is an object as the caller would write it.
 func (d *draw) mine(o Object) map[string]any {
 	o.Team, o.Ending = pick(d, "a", "a", o.Team), d.chance(5)
+	if o.Hid != "" {
+		o.Hid = pick(d, "", o.Hid, "another-"+o.Hid)
+	}
 	body := o.body("mine")
 	meta, _ := body["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
@@ -227,9 +232,13 @@ func (d *draw) patch(o Object, at string) Step {
 	s := Step{Method: "PATCH", Path: at}
 	switch d.IntN(4) {
 	case 0:
-		field := pick(d, "/data/v", "/metadata/annotations/v", "/spec/note", "/metadata/labels/tier", "/metadata/labels/team", "/spec/level", "/metadata/finalizers/0")
+		field := d.pointer(o)
+		value := pick(d, o.Value, "gold", "high", "b", keeper)
+		if o.Hid != "" {
+			value = pick(d, o.Hid, "another-"+o.Hid, value)
+		}
 		ops := pick(d,
-			[]any{map[string]any{"op": "test", "path": field, "value": pick(d, o.Value, "gold", "high", "b", keeper)}},
+			[]any{map[string]any{"op": "test", "path": field, "value": value}},
 			[]any{map[string]any{"op": "copy", "from": field, "path": "/metadata/labels/copied"}},
 			[]any{map[string]any{"op": "move", "from": field, "path": "/metadata/annotations"}},
 			[]any{map[string]any{"op": "replace", "path": "/metadata/labels/team", "value": "a"}},
@@ -253,6 +262,9 @@ func (d *draw) patch(o Object, at string) Step {
 }
 
 func (d *draw) fragment(o Object) any {
+	if o.Hid != "" && d.chance(40) {
+		return o.hide(map[string]any{})
+	}
 	return pick(d,
 		any(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": pick(d, "a", "b")}}}),
 		any(map[string]any{"metadata": map[string]any{"labels": map[string]any{guarded: "x"}}}),

@@ -24,6 +24,8 @@ type template struct {
 	local map[string]string
 	// reaches reports whether some right of the template covers the object: the caller may then learn what it holds.
 	reaches func(Object) bool
+	// asks: the caller may ask for access, and for nothing else.
+	asks bool
 	// verbs and kinds are what the caller should try; no kinds means all.
 	verbs, kinds []string
 }
@@ -170,6 +172,9 @@ func (o Object) body(value string) map[string]any {
 			spec["level"] = o.Level
 		}
 		out["spec"] = spec
+	}
+	if o.Hid != "" {
+		o.hide(out)
 	}
 	return out
 }

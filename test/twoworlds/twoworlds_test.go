@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// TestTwoWorlds: NI-1, NI-2. It replays the kept cases, and searches for new ones for TWOWORLDS_TIME. TWOWORLDS_SEED is
-// the first seed, TWOWORLDS_KEEP a directory for finds, TWOWORLDS_SHRINK how often a find is tried to make it short.
-// TWOWORLDS_OPEN=yes finds the open ones again. TWOWORLDS_CASE plays one file and shows every answer.
+// TestTwoWorlds: NI-1, NI-2, TK-11, HF-10. It replays the kept cases, and searches for new ones for TWOWORLDS_TIME.
+// TWOWORLDS_SEED is the first seed, TWOWORLDS_KEEP a directory for finds, TWOWORLDS_SHRINK how often a find is tried to
+// make it short. TWOWORLDS_OPEN=yes finds the open ones again. TWOWORLDS_ACTORS picks one sort of caller.
+// TWOWORLDS_CASE plays one file and shows every answer.
 func TestTwoWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts two servers")

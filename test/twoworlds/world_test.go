@@ -30,6 +30,10 @@ type world struct {
 	// admin is in system:masters; proxy vouches for any user.
 	admin, proxy *http.Client
 	callers      map[string]bool
+	// groups are those of users, tokens what some come with instead, since the time that issued says.
+	groups map[string][]string
+	tokens map[string]string
+	issued map[string]time.Time
 	// present holds every object that may exist, states the resourceVersions of the states of the cluster.
 	present map[Ref]bool
 	states  [4]string
@@ -45,8 +49,9 @@ const patience = 30 * time.Second
 // a namespace stays in deletion.
 func newWorld(t testing.TB, second bool) *world {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--feature-gates=CBORServingAndStorage=true,UnionReads=true")
-	w := &world{Server: s, second: second, callers: map[string]bool{}, present: map[Ref]bool{}, uids: map[string]string{}}
+	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--feature-gates=CBORServingAndStorage=true,UnionReads=true,NarrowedTokens=true")
+	w := &world{Server: s, second: second, callers: map[string]bool{}, present: map[Ref]bool{}, uids: map[string]string{},
+		groups: map[string][]string{}, tokens: map[string]string{}, issued: map[string]time.Time{}}
 	files, err := pki.Open(s.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +156,9 @@ func (w *world) found() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		t := templates[name]
+		if t.asks {
+			continue
+		}
 		if t.rbac != "" {
 			w.must("POST", rbacRoot+"namespaces/home/roles", object{"metadata": named("t-" + name), "rules": json.RawMessage(t.rbac)})
 			continue
@@ -169,6 +177,8 @@ func (w *world) found() {
 	local := object{"verbs": []any{"get"}, "apiGroups": []any{""}, "resources": []any{"configmaps"}, "resourceNames": []any{"mark"}}
 	w.must("POST", rbacRoot+"namespaces/home/roles", object{"metadata": named("mark"), "rules": []any{local}})
 	w.guard()
+	w.hides()
+	w.peopled()
 }
 
 // define serves a custom resource in two versions. The older one lacks two fields.
@@ -183,7 +193,7 @@ func (w *world) define() {
 	}
 	w.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", object{"metadata": named("widgets." + group), "spec": object{
 		"group": group, "scope": "Namespaced", "names": object{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-		"versions": []any{version("v1", true, "note", "keep", "level"), version("v1beta1", false, "note")}}})
+		"versions": []any{version("v1", true, "note", "keep", "level", "hid"), version("v1beta1", false, "note")}}})
 	for _, v := range []string{"v1", "v1beta1"} {
 		w.poll("the definition", func() bool {
 			code, _ := w.sudo("GET", "/apis/"+group+"/"+v+"/widgets", nil)
@@ -199,7 +209,7 @@ func (w *world) guard() {
 	w.must("POST", rbacRoot+"clusterroles", object{"metadata": named("keepers"), "rules": []any{}})
 	w.must("POST", ownGroup+"clusterprotectedattributes", object{"metadata": named("guard"), "attributeKind": "Label", "attributeName": protected,
 		"roleRef": object{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": "keepers"}})
-	probe := object{"verbs": []any{"create"}, "resourceKinds": []any{"configmaps"}}
+	probe := object{"verbs": []any{"create", "get"}, "resourceKinds": []any{"configmaps", "services", "widgets." + group}}
 	w.must("POST", master+"roles", object{"metadata": named("probe"), "rules": []any{probe}})
 	w.must("POST", master+"rolebindings", object{"metadata": named("probe"), "roleRef": object{"namespace": "master", "name": "probe"}, "userNames": []any{"prober"}})
 	for label, want := range map[string]int{"plain": http.StatusCreated, guarded: http.StatusForbidden, protected: http.StatusForbidden} {
@@ -212,7 +222,14 @@ func (w *world) guard() {
 // admit binds the templates of a caller to a user, once, and waits until that is in effect.
 func (w *world) admit(c *Case) string {
 	user := "u-" + strings.Join(c.Caller, "-and-")
+	if granted := c.granted(); len(granted) > 0 {
+		user += "-by-" + strings.Join(granted, "-")
+	}
+	if len(c.Links) > 0 {
+		user += "-with-" + strings.Join(c.Links, "-")
+	}
 	if w.callers[user] {
+		w.carry(c, user)
 		return user
 	}
 	bind := func(name, role, to string) {
@@ -224,6 +241,9 @@ func (w *world) admit(c *Case) string {
 	}
 	for _, name := range c.Caller {
 		switch t := templates[name]; {
+		case t.asks:
+			w.groups[user] = []string{askers}
+		case slices.Contains(c.granted(), name):
 		case t.rbac != "":
 			local(user+"-"+name, "t-"+name, user)
 		case t.local != nil:
@@ -238,6 +258,10 @@ func (w *world) admit(c *Case) string {
 	local("mark-"+user, "mark", "local-"+user)
 	w.settled("mark-" + user)
 	w.settled("local-" + user)
+	if granted := c.granted(); len(granted) > 0 {
+		w.grant(user, granted)
+	}
+	w.carry(c, user)
 	w.callers[user] = true
 	return user
 }
@@ -245,7 +269,7 @@ func (w *world) admit(c *Case) string {
 // settled waits until a mark is in effect. Watches keep their order, so what was written before is, too.
 func (w *world) settled(user string) {
 	w.poll("the policy of "+user, func() bool {
-		_, review := w.sudo("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", object{"spec": object{"user": user, "groups": []any{"system:authenticated"},
+		_, review := w.sudo("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", object{"spec": object{"user": user, "groups": append([]string{"system:authenticated"}, w.groups[user]...),
 			"resourceAttributes": object{"verb": "get", "version": "v1", "resource": "configmaps", "namespace": home, "name": "mark"}}})
 		status, _ := review["status"].(object)
 		return status["allowed"] == true
@@ -276,7 +300,14 @@ func (w *world) request(ctx context.Context, user string, s Step) (*http.Request
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("X-Remote-User", user)
+	if token := w.tokens[user]; token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	} else {
+		req.Header.Set("X-Remote-User", user)
+		for _, g := range w.groups[user] {
+			req.Header.Add("X-Remote-Group", g)
+		}
+	}
 	req.Header.Set("Accept", jsonType)
 	if s.Accept != "" {
 		req.Header.Set("Accept", s.Accept)

@@ -106,7 +106,7 @@ func TestLintExamples(t *testing.T) {
 		t.Fatalf("%v %v", directories, err)
 	}
 	for _, dir := range directories {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		if isPolicy(dir) {
 			if out, code, err := lints(t, "--from", dir); code != 0 || err != nil {
 				t.Errorf("%s: %d %v\n%s", dir, code, err, out)
 			}

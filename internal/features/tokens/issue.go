@@ -39,6 +39,7 @@ type issuer struct {
 	keys    narrowedtoken.Keys
 	longest time.Duration
 	clock   snapshot.Clock
+	ledger  *ledger
 }
 
 // Longest implements registry.Tokens.
@@ -82,8 +83,20 @@ func (i *issuer) Issue(ctx context.Context, spec accessv1alpha1.NarrowedTokenSpe
 		return status, nil
 	}
 	audit.AddAuditAnnotation(ctx, annotationIssued, p.ID)
+	i.ledger.enter(p, append(descriptions(b.Token), spec.Description), now)
 	ends := metav1.NewTime(until)
 	return accessv1alpha1.NarrowedTokenStatus{Token: token, ID: p.ID, ExpirationTimestamp: &ends}, nil
+}
+
+// descriptions are those of the links of a token; nil has none.
+func descriptions(token *narrowedtoken.Token) (out []string) {
+	if token == nil {
+		return nil
+	}
+	for _, l := range token.Links {
+		out = append(out, l.Description)
+	}
+	return out
 }
 
 func refused(format string, args ...any) error {

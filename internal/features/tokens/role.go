@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 )
 
-// Requester is the role that lets its subjects ask for tokens of their own.
+// Requester is the role that lets its subjects ask for tokens of their own, and list them.
 const Requester = "proviso:token-requester"
 
 // role writes it, once: an admin who changes or unbinds it has the last word.
@@ -62,7 +62,10 @@ func (r role) write(ctx context.Context) error {
 	}
 	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: Requester},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{accessv1alpha1.GroupName}, Resources: []string{narrowedTokens}, Verbs: []string{"create"}}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{accessv1alpha1.GroupName}, Resources: []string{narrowedTokens}, Verbs: []string{"create"}},
+			{NonResourceURLs: []string{ListPath}, Verbs: []string{"get"}},
+		},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil

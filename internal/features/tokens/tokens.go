@@ -53,6 +53,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Bound == nil {
 		cfg.Bound = bearer.NothingBound()
 	}
+	book := &ledger{}
 	tier := authorize.NewToken(k.Store, narrowedtoken.NewCompiler(k.Compiler.CompileRule), cfg.Bound)
 	return feature.System{
 		Name: "narrowed tokens", Gate: Gate,
@@ -65,8 +66,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Credentials: credentials{cfg.Keys, tier},
 		Filters:     []feature.Filter{{Name: "carry", Wrap: bearer.Carry}},
 		Registry: func(c *registry.Config) {
-			c.Tokens = &issuer{keys: cfg.Keys, longest: cfg.Longest, clock: k.Store.Clock()}
+			c.Tokens = &issuer{keys: cfg.Keys, longest: cfg.Longest, clock: k.Store.Clock(), ledger: book}
 		},
+		Paths: []feature.Path{{Path: ListPath, Handler: &lister{kernel: k, ledger: book, since: time.Now()}}},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			return []feature.Runner{feature.RunnerFunc(role{k, cfg.Everybody}.ensure), &sweeper{kernel: k, longest: cfg.Longest, from: from}}, nil
 		},

@@ -81,6 +81,7 @@ func (h *handler) questions() map[string]func(http.ResponseWriter, *http.Request
 		"apply":      answered(h.apply),
 		"playground": answered(h.playground),
 		"shadow":     answered(h.shadow),
+		"access":     answered(h.access),
 		"history":    answered(h.history),
 		"undo":       answered(h.undo),
 		"lint":       answered(h.lint),
@@ -157,7 +158,7 @@ func fail(w http.ResponseWriter, status int, words string) {
 }
 
 // Screens are the paths of the page. Any explorer opens them; the question is in the query.
-var Screens = []string{"who-can", "why", "person", "matrix", "plan", "history", "lint", "audit", "playground", "shadow"}
+var Screens = []string{"who-can", "why", "person", "matrix", "plan", "access", "history", "lint", "audit", "playground", "shadow"}
 
 // page serves the page itself, at the path of every screen. It holds nothing secret: without a session it can ask
 // nothing.

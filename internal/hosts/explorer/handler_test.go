@@ -31,6 +31,8 @@ func TestScreensAreCommands(t *testing.T) {
 			"matrix --group=team-a --namespace=hammer --namespace=anvil --output=json --limit=100 --context=edgar"},
 		{"rights", `{"namespace":"hammer"}`, "proviso can-i --list -n hammer", "can-i --list --namespace=hammer --output=json --context=edgar"},
 		{"shadow", `{"namespace":"hammer"}`, "proviso shadow -n hammer", "shadow --namespace=hammer --output=json --context=edgar"},
+		{"access", `{"namespace":"hammer"}`, "proviso access list -n hammer", "access list --namespace=hammer --output=json --context=edgar"},
+		{"access", `{}`, "proviso access list -A", "access list --all-namespaces --output=json --context=edgar"},
 		{"shadow", `{}`, "proviso shadow -A", "shadow --all-namespaces --output=json --context=edgar"},
 		{"plan", `{"yaml":"kind: Role","delete":true}`, "proviso plan -f - --delete", "plan --filename=- --delete --output=json --limit=100 --context=edgar"},
 	} {

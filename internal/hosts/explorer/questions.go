@@ -134,17 +134,31 @@ func (h *handler) rights(r *http.Request, q struct {
 	return h.ask(r.Context(), c)
 }
 
+// access is what was asked for.
+func (h *handler) access(r *http.Request, q struct {
+	Namespace string `json:"namespace"`
+}) (*answer, error) {
+	c := &command{name: []string{"access", "list"}, hidden: []string{"--output=json"}}
+	c.somewhere(q.Namespace)
+	return h.ask(r.Context(), c)
+}
+
 // shadow is what rules that are not enforced would have done.
 func (h *handler) shadow(r *http.Request, q struct {
 	Namespace string `json:"namespace"`
 }) (*answer, error) {
 	c := &command{name: []string{"shadow"}, hidden: []string{"--output=json"}}
-	if q.Namespace == "" {
-		c.set("all-namespaces", true)
-	} else {
-		c.flag("namespace", q.Namespace)
-	}
+	c.somewhere(q.Namespace)
 	return h.ask(r.Context(), c)
+}
+
+// somewhere asks about a namespace, or about all of them.
+func (c *command) somewhere(namespace string) {
+	if namespace == "" {
+		c.set("all-namespaces", true)
+		return
+	}
+	c.flag("namespace", namespace)
 }
 
 type planQuestion struct {

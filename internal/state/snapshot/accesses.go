@@ -92,9 +92,9 @@ func (a *Accesses) HasSynced() bool {
 	return true
 }
 
-// Apply implements Part. What cannot be read grants nothing.
+// Apply implements Part. What cannot be read grants nothing, and neither does anything before the roles are known.
 func (a *Accesses) Apply(next *Snapshot) {
-	if !a.HasSynced() {
+	if !a.HasSynced() || next.Rules == nil {
 		return
 	}
 	if a.dirty.Swap(false) || next.Served != a.served || a.rolesDiffer(next.Rules) {

@@ -21,6 +21,7 @@ type Case struct {
 	Fields    []Field     `json:"fields,omitempty"`
 	Protected []Protected `json:"protected,omitempty"`
 	Prey      []Prey      `json:"prey,omitempty"`
+	Access    []Access    `json:"access,omitempty"`
 	Steps     []Step      `json:"steps"`
 }
 
@@ -28,6 +29,8 @@ type Case struct {
 type Actor struct {
 	Name   string   `json:"name"`
 	Groups []string `json:"groups,omitempty"`
+	// Links are those of the narrowed token that they come with; none means that they come without.
+	Links [][]Rule `json:"links,omitempty"`
 }
 
 // The ways in which an admin grants, or denies.
@@ -159,6 +162,9 @@ func (c *Case) Namespaces() []string {
 	}
 	for _, p := range c.Prey {
 		add(p.NS)
+	}
+	for _, a := range c.Access {
+		add(a.NS)
 	}
 	for _, s := range c.Steps {
 		if strings.HasPrefix(s.NS, "n") {

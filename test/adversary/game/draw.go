@@ -59,6 +59,12 @@ func Draw(seed uint64, catalog Catalog, names ...string) *Case {
 	d.people()
 	d.prey()
 	d.attributes()
+	d.rulesOfAccess()
+	for i := range d.Actors {
+		if d.chance(d.theme.tokens) {
+			d.Actors[i].Links = d.links()
+		}
+	}
 	for i := range d.Actors {
 		d.powers(&d.Actors[i])
 	}
@@ -90,7 +96,11 @@ func (d *draw) fresh(prefix string) string {
 }
 
 func (d *draw) people() {
-	for i := range 1 + d.IntN(2) + d.IntN(2) {
+	fewest := 1
+	if d.theme.access == 100 { // nobody approves their own
+		fewest = 2
+	}
+	for i := range fewest + d.IntN(2) + d.IntN(2) {
 		a := Actor{Name: fmt.Sprintf("a%d%s", i, Run)}
 		if d.chance(40) {
 			a.Groups = []string{"team" + Run}

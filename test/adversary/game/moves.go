@@ -16,8 +16,12 @@ func (d *draw) step() (Step, bool) {
 		if verb == "" {
 			verb = s.Verb
 		}
-		answer := d.oracle.Decide(Who{a.Name, a.Groups}.Wants(verb, s.Resource, s.NS, s.Name))
-		if answer == None && !d.chance(25) || answer == Deny && !d.chance(60) {
+		answer := d.oracle.Decide(Who{User: a.Name, Groups: a.Groups}.Wants(verb, s.Resource, s.NS, s.Name))
+		unlikely := 25
+		if d.asks(a) { // it may have been granted by then
+			unlikely = 60
+		}
+		if answer == None && !d.chance(unlikely) || answer == Deny && !d.chance(60) {
 			return s, false
 		}
 	}

@@ -26,6 +26,8 @@ type Ask struct {
 	// NS is the namespace; Anywhere asks for a right that holds in all of them.
 	NS   string
 	Name string
+	// Bare leaves out what was granted to people who asked for it, and what they may do about their own requests.
+	Bare bool
 	// Old and New are the object before and after, where they are known.
 	Old, New map[string]any
 }
@@ -40,6 +42,8 @@ type Oracle struct {
 	// Gone lists namespaces that are no longer those of the beginning: nothing that Policy said about them counts
 	// (PO-20).
 	Gone map[string]bool
+	// Requests are what was asked for during the game.
+	Requests Requests
 	// Custom resources that were defined during the game, by plural.group.
 	Custom map[string]Resource
 }
@@ -84,7 +88,7 @@ func (o *Oracle) decideWithout(a Ask, master, namespace bool) (answer Answer, lo
 		return Allow, false
 	case !namespace && hit(true, ByNamespace):
 		return Deny, true
-	case hit(false, ByNamespace), hit(false, ByLocalRole):
+	case hit(false, ByNamespace), hit(false, ByLocalRole), o.own(ask), o.granted(ask):
 		return Allow, false
 	}
 	return None, false
@@ -150,6 +154,8 @@ func everybody(q question) bool {
 	switch q.Resource {
 	case "selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io", "selfsubjectreviews.authentication.k8s.io",
 		"subjectaccessreviews.authorization.proviso.dev", "clustersubjectaccessreviews.authorization.proviso.dev":
+		return q.Verb == "create"
+	case "narrowedtokens.access.proviso.dev", "tokenrevocations.access.proviso.dev": // of one's own: see the tests of tokens
 		return q.Verb == "create"
 	}
 	return false

@@ -9,6 +9,8 @@ import (
 type Who struct {
 	User   string
 	Groups []string
+	// Links are those of the narrowed token that they act with.
+	Links [][]Rule
 }
 
 // Wants asks for one.
@@ -91,12 +93,31 @@ type Party struct {
 	Oracle *Oracle
 	// Granters have changed who may do what.
 	Granters []Who
+	// Changed: somebody has, with or without the power to give more.
+	Changed bool
+}
+
+// Grants notes that somebody has changed who may do what. With a token nobody gives rights: it takes bind or escalate,
+// named by every link (TK-3), and no link of the hunt names them.
+func (p *Party) Grants(all ...Who) {
+	p.Changed = true
+	for _, w := range all {
+		if len(w.Links) == 0 {
+			p.Granters = append(p.Granters, w)
+		}
+	}
 }
 
 // May reports whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who
 // has granted since held it, and could lift whatever forbade it.
 func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	a.User, a.Groups = w.User, w.Groups
+	if len(w.Links) > 0 {
+		a.Bare = true // no token of the hunt includes grants
+		if !p.Oracle.Linked(w.Links, a) {
+			return false, None
+		}
+	}
 	answer, local := p.Oracle.decide(a)
 	if answer == Allow {
 		return true, answer

@@ -22,6 +22,7 @@ func Shrink(c *Case, tries int, shows func(*Case) bool) *Case {
 		again = cut(try, func(c *Case) *[]Prey { return &c.Prey }, func() *Case { return best }) || again
 		again = cut(try, func(c *Case) *[]Field { return &c.Fields }, func() *Case { return best }) || again
 		again = cut(try, func(c *Case) *[]Protected { return &c.Protected }, func() *Case { return best }) || again
+		again = cut(try, func(c *Case) *[]Access { return &c.Access }, func() *Case { return best }) || again
 		again = simplify(try, func() *Case { return best }) || again
 	}
 	idle := best.Clone()
@@ -100,6 +101,14 @@ func simplify(try func(*Case) bool, best func() *Case) (simpler bool) {
 	}
 	for i := range best().Actors {
 		attempt(func(c *Case) bool { a := &c.Actors[i]; ok := a.Groups != nil; a.Groups = nil; return ok })
+		attempt(func(c *Case) bool {
+			a := &c.Actors[i]
+			ok := len(a.Links) > 1
+			if ok {
+				a.Links = a.Links[:1]
+			}
+			return ok
+		})
 	}
 	return simpler
 }

@@ -14,6 +14,8 @@ type theme struct {
 	accounts bool
 	// attributes and kept are percentages: of cases with guarded attributes, and of objects with a finalizer.
 	attributes, kept int
+	// access and tokens are, too: of cases in which some may ask for access, and of actors with a narrowed token.
+	access, tokens int
 }
 
 // power is a right beyond the prey.
@@ -58,6 +60,23 @@ var themes = []theme{
 			{verbs: []string{"create", "update"}, kinds: []string{"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"}, cluster: true},
 		},
 		moves: []move{author, author, bind, bind, bind, token, touch, touchAs, touchAs, unbind}},
+	{name: "people", prey: []string{"configmaps", "secrets"}, styles: append([]string{"nothing", "nothing", "nothing", "nothing"}, plain...), access: 100, tokens: 10,
+		powers: []power{
+			{verbs: []string{"create"}, kinds: []string{Approval, Revocation}},
+			{verbs: []string{"approve"}, kinds: []string{accessRules}, cluster: true},
+			{verbs: []string{"create", "update"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
+			{verbs: []string{"impersonate"}, kinds: []string{"users"}, cluster: true},
+		},
+		moves: []move{ask, ask, decide, decide, decide, decide, touch, touch, touch, touch, bind, author, inquire}},
+	{name: "tokens", prey: []string{"configmaps", "secrets", "deployments.apps", "pods"}, styles: append([]string{"star", "edit", "admin"}, plain...), access: 25, tokens: 75, accounts: true,
+		powers: []power{
+			{verbs: []string{"create", "update", "delete"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
+			{verbs: []string{"create", "update", "delete"}, kinds: []string{"roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev"}},
+			{verbs: []string{"create"}, kinds: []string{"serviceaccounts/token"}},
+			{verbs: []string{"create", "get"}, kinds: []string{"pods/exec", "services/proxy", "pods/proxy"}},
+			{verbs: []string{"impersonate"}, kinds: []string{"users"}, cluster: true},
+		},
+		moves: []move{touch, touch, touch, touchAs, makeOne, token, author, bind, unbind, connect, inquire, anything, ask, decide}},
 	{name: "garbage", prey: []string{"configmaps", "secrets", "pods", "services", "deployments.apps"}, styles: append([]string{"granular", "edit"}, plain...),
 		moves: []move{touch, touch, own, own, own, makeOne, remove}},
 	{name: "fields", prey: []string{"configmaps", "pods", "secrets", "deployments.apps"}, styles: append([]string{"granular", "granular", "star", "star", "edit"}, plain...), attributes: 90,

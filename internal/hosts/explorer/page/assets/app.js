@@ -7,6 +7,7 @@ import { Plan } from "./plan.js";
 import { Audit } from "./audit.js";
 import { Playground } from "./playground.js";
 import { Shadow } from "./shadow.js";
+import { Access } from "./access.js";
 import { History } from "./history.js";
 import { Lint } from "./lint.js";
 import { Person } from "./person.js";
@@ -17,6 +18,7 @@ const screens = [
   { path: "person", name: "Person", screen: Person, icon: "M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2.500 14c0-3 2.400-4.500 5.500-4.500s5.500 1.500 5.500 4.500" },
   { path: "matrix", name: "Matrix", screen: Matrix, icon: "M2 2h12v12H2zM2 6h12M2 10h12M6 2v12M10 2v12" },
   { path: "plan", name: "Plan", screen: Plan, icon: "M3 1.500h7l3 3v10H3zM10 1.500v3h3M8 7v5M5.500 9.500h5" },
+  { path: "access", name: "Access", screen: Access, icon: "M5.500 7V5a2.500 2.500 0 0 1 5 0M3.500 7h9v7h-9zM8 9.500v2" },
   { path: "history", name: "History", screen: History, icon: "M2 8a6 6 0 1 0 2-4.500M2 2v3h3M8 5v3l2.500 1.500" },
   { path: "lint", name: "Lint", screen: Lint, icon: "M3 8.500l3.500 3.500L13 4.500" },
   { path: "audit", name: "Audit live", screen: Audit, icon: "M1 8h3l2-5 4 10 2-5h3" },

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/features/tokens"
+	"proviso.dev/proviso/internal/platform/terminal"
+)
+
+// TokenListOptions are the flags of `proviso token list`.
+type TokenListOptions struct {
+	*tokenClient
+	output
+	User string
+	All  bool
+
+	genericiooptions.IOStreams
+}
+
+func newTokenListCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &TokenListOptions{tokenClient: newTokenClient(streams.ErrOut), output: output{format: "wide", formats: []string{"wide", "json", "yaml"}}, IOStreams: streams}
+	cmd := &cobra.Command{
+		Use:   "list [--user-name NAME | --all]",
+		Short: "List narrowed tokens that the server has issued and that have not ended",
+		Long: `List your tokens: their ids, when they end, whether they are revoked, and what their links are called. A token itself is never shown.
+Those of others take the verb list on narrowedtokens.access.proviso.dev.
+
+Each server remembers what it has issued itself since it started: the newest 50 tokens of each user, and 4 MiB in all.
+Of several replicas the one answers that you reach; the audit log has every token that was issued. Links that a holder has added
+offline are not known to any server. "kubectl get tokenrevocations" lists what was revoked.`,
+		Example: `  # Your own
+  proviso token list
+
+  # Those of a user
+  proviso token list --user-name edgar`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context()) },
+	}
+	o.tokenClient.addFlags(cmd)
+	o.output.addFlag(cmd)
+	cmd.Flags().StringVar(&o.User, "user-name", "", "The user whose tokens are listed. Default: you.")
+	cmd.Flags().BoolVar(&o.All, "all", false, "List the tokens of all users.")
+	FailsWith(cmd, codeNo)
+	return cmd
+}
+
+// Run lists.
+func (o *TokenListOptions) Run(ctx context.Context) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if o.All && o.User != "" {
+		return errors.New("--all and --user-name are mutually exclusive")
+	}
+	list, err := o.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if o.format != "wide" {
+		return o.print(o.Out, list)
+	}
+	if len(list.Items) == 0 {
+		_, err := terminal.Fprintf(o.Out, "There are no such tokens that this server has issued since %s.\n", spellTime(list.Since.Time))
+		return err
+	}
+	return table(o.Out, cutLines("yaml"), nil, func(w io.Writer) {
+		_, _ = terminal.Fprintf(w, "ID\tUSER\tISSUED\tENDS\tSTATE\tLINKS\n")
+		for _, t := range list.Items {
+			state := "Active"
+			if t.Revoked {
+				state = "Revoked"
+			}
+			_, _ = terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.User, spellTime(t.Issued.Time), spellTime(t.Expires.Time), state, linkNames(t.Links))
+		}
+	})
+}
+
+// linkNames are the links of a token in a cell.
+func linkNames(links []string) string {
+	named := slices.Clone(links)
+	for i, d := range named {
+		if d == "" {
+			named[i] = fmt.Sprintf("(link %d)", i+1)
+		}
+	}
+	return strings.Join(named, ", ")
+}
+
+func (o *TokenListOptions) ask(ctx context.Context) (*tokens.List, error) {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	rc, err := connectTo(config)
+	if err != nil {
+		return nil, err
+	}
+	question := rc.Get().AbsPath(tokens.ListPath).SetHeader("Accept", "application/json")
+	if o.User != "" {
+		question.Param("user", o.User)
+	}
+	if o.All {
+		question.Param("all", "true")
+	}
+	answer, err := question.DoRaw(ctx)
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), tokens.ListPath):
+		return nil, fmt.Errorf("you may not list tokens; ask for a cluster role that allows get on the path %s, as %s does: %w", tokens.ListPath, tokens.Requester, err)
+	case err != nil:
+		return nil, noTokens(decodeStatus(answer, err))
+	}
+	list := &tokens.List{}
+	if err := json.Unmarshal(answer, list); err != nil {
+		return nil, fmt.Errorf("the list of tokens has not come to its end: %w", err)
+	}
+	return list, nil
+}
