@@ -1,6 +1,7 @@
 package twoworlds
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,8 +37,12 @@ func (w *world) install(c *Case) {
 	w.clear()
 	objects := c.in(w.second)
 	if c.Change.What == changePolicy && w.second {
-		w.must("POST", master+"roles", object{"metadata": named("bobs"), "rules": []any{object{"verbs": []any{"get"}, "resourceKinds": []any{"configmaps"}}}})
+		w.must("POST", master+"roles", object{"metadata": named("bobs"), "rules": []any{object{"verbs": []any{"get", "update"}, "resourceKinds": []any{"configmaps"}}}})
 		w.must("POST", master+"rolebindings", object{"metadata": named("bobs"), "roleRef": object{"namespace": "master", "name": "bobs"}, "userNames": []any{"bob"}})
+	}
+	if slices.Contains(c.Caller, binder) {
+		w.must("POST", policyHome+"roles", object{"metadata": named("kept"), "rules": json.RawMessage(keptRole)})
+		w.must("POST", bindings, object{"metadata": named("kept"), "roleRef": object{"namespace": home, "name": "kept"}, "userNames": []any{"bob"}})
 	}
 	if aboutRequests(c.Change.What) {
 		w.bobAsks(c.Change.What)
@@ -132,7 +137,7 @@ func (w *world) create(o Object) {
 
 // clear removes everything that a case, or a caller, has left.
 func (w *world) clear() {
-	for _, at := range []string{master + "rolebindings/bobs", master + "roles/bobs", "/api/v1/namespaces/home/resourcequotas/most", requestsHome + "/" + bobs, requestsHome + "/mine"} {
+	for _, at := range []string{bindings + "/kept", policyHome + "roles/kept", master + "rolebindings/bobs", master + "roles/bobs", "/api/v1/namespaces/home/resourcequotas/most", requestsHome + "/" + bobs, requestsHome + "/mine"} {
 		w.sudo("DELETE", at, nil)
 	}
 	for ref := range w.present {

@@ -17,6 +17,8 @@ const (
 	everything = "everything"
 	// asker is the template of a caller who may ask for access, and see what they have asked for.
 	asker = "asks"
+	// binder is the template of a caller who may write roles and bindings in one namespace, and not ask who can do what.
+	binder = "binds"
 
 	askers, approvers = "askers", "approvers"
 	accessRoot        = "/apis/access.proviso.dev/v1alpha1/"
@@ -44,9 +46,31 @@ const (
 func init() {
 	templates[everything] = template{rules: `[{"verbs": [` + everyVerb + `], "resourceKinds": [KINDS]}]`, reaches: func(Object) bool { return true }, verbs: append(slices.Clone(reads), writes...)}
 	templates[asker] = template{asks: true, reaches: func(Object) bool { return false }, verbs: []string{"request", "request", "ask"}}
+	templates[binder] = template{local: map[string]string{home: `[{"verbs": ["get", "create", "update", "bind", "escalate", "deny"], "resourceKinds": ["roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev"]}]`},
+		reaches: func(Object) bool { return false }, verbs: []string{"bind"}}
 }
 
-// actors picks one sort of caller for every case: tokens, grants or askers.
+const keptRole = `[{"deny": true, "verbs": ["delete"], "resourceKinds": ["configmaps"], "attributeRestrictions": {"labelsContain": ["team"]}}]`
+
+// bind writes roles and bindings for bob, and leaves none.
+func (d *draw) bind() Step {
+	bound := text(object{"metadata": named("bound"), "roleRef": object{"namespace": home, "name": "kept"}, "userNames": []any{pick(d, "bob", "bob", "nobody")}})
+	deny := strings.Replace(keptRole, `"delete"`, pick(d, `"delete"`, `"get", "delete"`, `"update"`), 1)
+	switch d.IntN(3) {
+	case 0:
+		return Step{Method: "POST", Path: bindings, Type: jsonType, Query: "dryRun=All", Body: bound}
+	case 1:
+		return Step{Method: "PATCH", Path: policyHome + "roles/kept", Type: mergeType, Query: "dryRun=All", Body: `{"rules": ` + deny + `}`}
+	}
+	return Step{Method: "POST", Path: policyHome + "roles", Type: jsonType, Query: "dryRun=All", Body: `{"metadata": {"name": "more"}, "rules": ` + deny + `}`}
+}
+
+const (
+	policyHome = "/apis/authorization.proviso.dev/v1alpha1/namespaces/home/"
+	bindings   = policyHome + "rolebindings"
+)
+
+// actors picks one sort of caller for every case: tokens, grants, askers or binders.
 var actors = os.Getenv("TWOWORLDS_ACTORS")
 
 // people makes some callers such that carry a token, act by what they were granted, or ask.
@@ -70,6 +94,10 @@ func (d *draw) people() {
 	case actors == "askers" || actors == "" && n < 18:
 		if !slices.Contains(d.Caller, asker) {
 			d.Caller = append(d.Caller, asker)
+		}
+	case actors == "binders" || actors == "" && n < 21:
+		if !slices.Contains(d.Caller, binder) {
+			d.Caller = append(d.Caller, binder)
 		}
 	}
 }

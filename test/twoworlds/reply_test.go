@@ -78,7 +78,8 @@ func (w *world) read(resp *http.Response) *reply {
 	if o, ok := decoded.(object); ok {
 		out.raw = o
 		meta, _ := o["metadata"].(object)
-		if rv, _ := meta["resourceVersion"].(string); rv != "" {
+		rv, _ := meta["resourceVersion"].(string)
+		if rv != "" && !strings.HasPrefix(resp.Request.URL.Path, policyHome) { // when a status is written is the server's
 			w.last = rv
 		}
 		w.more, _ = meta["continue"].(string)

@@ -58,6 +58,8 @@ func (d *draw) step() []Step {
 		s = d.collect(o)
 	case "part":
 		s = d.part(o)
+	case "bind":
+		return []Step{d.bind()}
 	case "request":
 		return []Step{d.request()}
 	default:
