@@ -17,7 +17,8 @@ const (
 	everything = "everything"
 	// asker is the template of a caller who may ask for access, and see what they have asked for.
 	asker = "asks"
-	// binder is the template of a caller who may write roles and bindings in one namespace, and not ask who can do what.
+	// binder is the template of a caller who may write roles and bindings in one namespace, and not ask who can do
+	// what.
 	binder = "binds"
 
 	askers, approvers = "askers", "approvers"
