@@ -62,6 +62,7 @@ const (
 	codeFree        = "PV025"
 	codeCarried     = "PV026"
 	codeEvadable    = "PV027"
+	codeShown       = "PV028"
 )
 
 // Codes are all of them, in order.
@@ -149,6 +150,9 @@ func Codes() []Code {
 		{codeEvadable, "deny-can-be-got-round", "A deny rule can be got round by its subjects",
 			"The rule looks at a label, an annotation or a field of the object, and a subject can change that first: take the label off, then delete.",
 			"Protect the label or annotation, make the field exclusive, or deny update as well.", Warning},
+		{codeShown, "hides-nothing-here", "A permission hides a field beside a stock API server, which shows it",
+			"A stock kube-apiserver answers reads from its own storage. A sidecar decides about writes, and sees no answer: readExclusive has no effect. Checked with --kubeconfig, by whether the server serves policy itself.",
+			"Take the right to read these objects from those who should not see the field, or run Proviso instead of the kube-apiserver.", Warning},
 	}
 }
 

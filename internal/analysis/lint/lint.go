@@ -45,6 +45,8 @@ type Input struct {
 	Carriers map[Object][]string
 	// Reachable are hidden fields that others can get at.
 	Reachable []Reachable
+	// Shown are permissions that hide fields where the server does not.
+	Shown []Object
 	// Fields are the permissions for fields.
 	Fields []fieldperm.Entry
 
@@ -123,6 +125,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c.labels()
 	c.guards()
 	c.reachable()
+	c.shown()
 	c.times()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),

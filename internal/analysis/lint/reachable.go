@@ -29,3 +29,11 @@ func (c *checker) reachable() {
 			Message: fmt.Sprintf("%s is hidden, and can be got at: %s", r.Field, strings.Join(ways, "; "))})
 	}
 }
+
+// shown remarks on fields that are hidden nowhere (HF-9).
+func (c *checker) shown() {
+	for _, o := range c.Shown {
+		c.say(Remark{Code: codeShown, Severity: Warning, Object: o, Path: []any{"spec", "readExclusive"},
+			Message: "it hides nothing: the API server is a stock one, and shows the field to everybody who may read the object"})
+	}
+}

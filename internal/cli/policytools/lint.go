@@ -187,6 +187,10 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 		in.Guards = append(in.Guards, guardsOf(objects)...)
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
 		in.Reachable = append(in.Reachable, reachables(ctx, host, snapshot.Of[*policyv1alpha1.FieldPermission](objects))...)
+		in.Shown = append(in.Shown, hiding(snapshot.Of[*policyv1alpha1.FieldPermission](objects))...)
+	}
+	if o.objects == nil || !o.objects.besideStock(ctx) {
+		in.Shown = nil
 	}
 	if o.objects != nil {
 		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.Shipped(n.Object) })

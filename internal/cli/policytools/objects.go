@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/lint"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/analysis/suggest"
@@ -174,4 +175,16 @@ func labelled(ctx context.Context, objects lister, namings []lint.Naming, said i
 		}
 	}
 	return known, nil
+}
+
+// automanaged is the label of the APIServices of groups that a server serves itself.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
+
+// besideStock reports whether the API server hands requests for policy on to a sidecar. Who may not know is told
+// nothing.
+func (l lister) besideStock(ctx context.Context) bool {
+	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	name := policyv1alpha1.SchemeGroupVersion.Version + "." + policyv1alpha1.GroupName
+	found, err := l(ctx, services, "", metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	return err == nil && slices.ContainsFunc(found.Items, func(s metav1.PartialObjectMetadata) bool { return s.Name == name && s.Labels[automanaged] == "" })
 }

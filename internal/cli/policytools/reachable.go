@@ -49,6 +49,16 @@ func reachables(ctx context.Context, host *offline.Host, permissions []*policyv1
 	return all
 }
 
+// hiding are the permissions that hide a field.
+func hiding(permissions []*policyv1alpha1.FieldPermission) (all []lint.Object) {
+	for _, p := range permissions {
+		if p.Spec.ReadExclusive {
+			all = append(all, lint.Object{Group: policyv1alpha1.GroupName, Kind: "FieldPermission", Name: p.Name})
+		}
+	}
+	return all
+}
+
 // waysTo are who can do what, each way once.
 func waysTo(ctx context.Context, host *offline.Host, r fieldperm.Resource, verb string) (ways []lint.Way) {
 	for _, a := range aways {
