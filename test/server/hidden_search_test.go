@@ -157,7 +157,9 @@ func TestSearchForHiddenValues(t *testing.T) {
 			}
 			asking.Wait()
 			tried = append(tried, step)
-			done++
+			if done++; done%5000 == 0 {
+				t.Logf("%d steps", done)
+			}
 			code, _ := strconv.Atoi(answers[0][:3])
 			reached[code/100]++
 			if diff := cmp.Diff(pieces(answers[0]), pieces(answers[1])); diff != "" {

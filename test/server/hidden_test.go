@@ -251,7 +251,7 @@ func TestHiddenFieldsSurviveWrites(t *testing.T) {
 }
 
 // volatile is what differs between any two objects.
-var volatile = regexp.MustCompile(`"continue":"[^"]*"|continue: \S+|"(uid|resourceVersion|creationTimestamp|deletionTimestamp|time|generation)":("[^"]*"|\d+)|"\d+m?\d*s"|resourceVersion: "\d+"|uid: [-0-9a-f]+|(creationTimestamp|deletionTimestamp|time): "[^"]*"|generation: \d+`)
+var volatile = regexp.MustCompile(`"continue":"[^"]*"|continue: \S+|"(uid|resourceVersion|creationTimestamp|deletionTimestamp|time|generation)":("[^"]*"|\d+)|"(\d+[dhms])+"|resourceVersion: "\d+"|uid: [-0-9a-f]+|(creationTimestamp|deletionTimestamp|time): "[^"]*"|generation: \d+`)
 
 // raw sends a request and returns everything that comes back, as text.
 func (f *fieldWorld) raw(t *testing.T, user, method, path, contentType, accept, body string) string {
