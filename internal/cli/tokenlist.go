@@ -70,7 +70,7 @@ func (o *TokenListOptions) Run(ctx context.Context) error {
 		return o.print(o.Out, list)
 	}
 	if len(list.Items) == 0 {
-		_, err := terminal.Fprintf(o.Out, "There are no such tokens that this server has issued since %s.\n", spellTime(list.Since.Time))
+		_, err := terminal.Fprintf(o.Out, "Since %s this server has issued none that has not ended.\n", spellTime(list.Since.Time))
 		return err
 	}
 	return table(o.Out, cutLines("yaml"), nil, func(w io.Writer) {

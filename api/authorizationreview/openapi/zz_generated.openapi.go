@@ -1242,7 +1242,7 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResp
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the server sets none.",
+							Description: "warnings are shown to the caller of a write. A webhook may set at most 8, of at most 256 bytes each; the server sets none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

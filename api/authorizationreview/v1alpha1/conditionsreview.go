@@ -124,8 +124,8 @@ type AuthorizationConditionsResponse struct {
 	// +optional
 	Status *metav1.Status `json:"status,omitempty"`
 
-	// warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the
-	// server sets none.
+	// warnings are shown to the caller of a write. A webhook may set at most 8, of at most 256 bytes each; the server
+	// sets none.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`

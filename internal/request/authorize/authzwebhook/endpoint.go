@@ -32,16 +32,26 @@ func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.D
 	}
 	believed := set.checked(answer)
 	if !believed.lied {
-		w.passOn(ctx, answer)
+		w.passOn(ctx, answer, isWrite(data))
 	}
 	return believed
 }
 
-// passOn shows the caller the warnings of the endpoint, and puts its annotations into the audit event under the name of
-// the authorizer. What exceeds the limits of the API is dropped.
-func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationConditionsResponse) {
+// isWrite reports whether a refusal may show. What a caller may not read or connect to is not found, and a warning
+// about it would tell that it is there (NI-1).
+func isWrite(data authorizer.ConditionsData) bool {
+	switch reviewv1alpha1.Operation(data.GetOperation()) {
+	case reviewv1alpha1.Create, reviewv1alpha1.Update, reviewv1alpha1.Delete:
+		return true
+	}
+	return false
+}
+
+// passOn shows the caller the warnings of the endpoint about a write, and puts its annotations into the audit event
+// under the name of the authorizer. What exceeds the limits of the API is dropped.
+func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationConditionsResponse, write bool) {
 	for i, text := range r.Warnings {
-		if i < reviewserver.MaxWarnings && len(text) <= reviewserver.MaxWarning {
+		if write && i < reviewserver.MaxWarnings && len(text) <= reviewserver.MaxWarning {
 			warning.AddWarning(ctx, w.name, text)
 		}
 	}

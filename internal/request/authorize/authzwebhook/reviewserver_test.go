@@ -194,6 +194,29 @@ func TestWarningsAndAnnotations(t *testing.T) {
 	}
 }
 
+// operated is what admission knows, of another operation.
+type operated struct {
+	authorizer.ConditionsData
+	operation authorizer.AdmissionOperation
+}
+
+func (o operated) GetOperation() authorizer.AdmissionOperation { return o.operation }
+
+// CA-27, NI-1: what is not found for its caller is not told by a warning of the endpoint.
+func TestWarningsTellOfWritesOnly(t *testing.T) {
+	for operation, want := range map[authorizer.AdmissionOperation]int{"CREATE": 1, "UPDATE": 1, "DELETE": 1, "GET": 0, "CONNECT": 0} {
+		f := newFixture(t)
+		f.answer(chainOf("", cond("a", reviewv1.EffectAllow, opaque, "dev")))
+		f.resolve(`{"allowed":false,"warnings":["it is there"]}`)
+		var said warnings
+		ctx := warning.WithWarningRecorder(t.Context(), &said)
+		_, _, _ = f.EvaluateConditions(ctx, f.ConditionsAwareAuthorize(ctx, create()), operated{createOf("dev"), operation})
+		if len(said) != want {
+			t.Errorf("%s: got %q", operation, said)
+		}
+	}
+}
+
 // CA-27: a deny that is not explained is not called a condition that was not met.
 func TestDenyWithoutReason(t *testing.T) {
 	f := newFixture(t)
