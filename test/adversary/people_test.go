@@ -158,8 +158,22 @@ func (g *table) asked(d *doing) {
 	once, _ := game.Dig(stored, "spec", "once").(bool)
 	r := &game.Request{By: game.Who{User: d.who.User, Groups: d.who.Groups}, Rule: rule, Once: once}
 	g.oracle.Requests[d.Name] = r
-	if rule.Glass && !rule.Down {
+	switch {
+	case rule.Down:
+		g.unheard(d)
+	case rule.Glass:
 		g.begun(r, d.NS)
+	}
+}
+
+// unheard waits until the server has given up to tell a sink that is down. Nothing may come of the request.
+func (g *table) unheard(d *doing) {
+	state := any("Pending")
+	for deadline := time.Now().Add(bound); state == "Pending" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		state = game.Dig(g.get(game.Ref{Resource: game.AccessRequests, NS: d.NS, Name: d.Name}), "status", "state")
+	}
+	if state == "Active" || state == "Approved" {
+		g.report("request", "unheard", "%s breaks the glass, and no sink was told", d.who.User)
 	}
 }
 

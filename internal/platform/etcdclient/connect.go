@@ -1,4 +1,3 @@
-// Package etcdclient connects to etcd beside the storage of an API server, and as that does.
 package etcdclient
 
 import (

@@ -124,8 +124,8 @@ func (o *Oracle) hasApprove(w Who, r *Request) bool {
 	return o.Decide(approve) == Allow && o.Linked(w.Links, approve)
 }
 
-// MayEnd reports whether somebody may revoke a request: the requester, an approver, or a holder of bind. Where the glass
-// is broken, those who have the verb are the approvers.
+// MayEnd reports whether somebody may revoke a request: the requester, an approver, or a holder of bind. Where glass is
+// broken, those who have the verb are the approvers.
 func (o *Oracle) MayEnd(w Who, r *Request) bool {
 	return r.By.User == w.User || o.MayApprove(w, r) || r.Rule.Glass && o.hasApprove(w, r) ||
 		o.Decide(w.Wants("bind", "clusterroles.rbac.authorization.k8s.io", "", r.Rule.Name)) == Allow
