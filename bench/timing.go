@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// timing is what it costs that rights may begin and end, where none does (TM-17): a request gets its policy, instant and
-// state, and is authorized; beside it the same without an instant, as before there was any.
+// timing is what it costs that rights may begin and end, where none does (TM-17): a request gets its policy, instant
+// and state, and is authorized; beside it the same without an instant, as before there was any.
 func timing(b *bench) error {
 	const name = "time-unused"
 	if !b.wanted(name) {

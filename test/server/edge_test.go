@@ -38,8 +38,8 @@ func (s *still) show(at time.Time) time.Time {
 	return time.Now()
 }
 
-// TM-17: nothing passes after an edge that the clock of the server has passed: no read, which arrives at an instant, and
-// no write, which is admitted at one. The clock of the server moves when the test says so, so that how quick the
+// TM-17: nothing passes after an edge that the clock of the server has passed: no read, which arrives at an instant,
+// and no write, which is admitted at one. The clock of the server moves when the test says so, so that how quick the
 // machine is does not matter.
 func TestNothingPassesAfterAnEdge(t *testing.T) {
 	t.Parallel()
