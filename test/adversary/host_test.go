@@ -23,7 +23,7 @@ type host struct {
 
 func serve(t testing.TB) *host {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=*,-resourcequota", "--feature-gates=NarrowedTokens=true")
+	s := byflags.Serve(t, "--controllers=*,-resourcequota", "--feature-gates=NarrowedTokens=true", "--audit-dynamic-allow-insecure-sinks")
 	h := &host{Server: s, url: s.Admin.Host}
 	files, err := pki.Open(s.Dir)
 	if err != nil {

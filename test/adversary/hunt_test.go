@@ -94,11 +94,12 @@ func (h *hunt) search(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	grants := 0
+	grants, once, broken := 0, 0, 0
 	for _, lane := range lanes {
-		grants += lane.grants
+		grants, once, broken = grants+lane.grants, once+lane.once, broken+lane.broken
 	}
-	t.Logf("%d cases with %d steps in %v, %d could not be set up; %d times what was asked for was granted", q.cases, q.steps, time.Since(q.begin).Round(time.Second), q.unsettled, grants)
+	t.Logf("%d cases with %d steps in %v, %d could not be set up; %d times what was asked for was granted, %d times one write used it up, %d requests passed because the glass was broken",
+		q.cases, q.steps, time.Since(q.begin).Round(time.Second), q.unsettled, grants, once, broken)
 }
 
 func setting(t *testing.T, name string, otherwise uint64) uint64 {

@@ -31,9 +31,11 @@ func (g *table) look() []map[string]any {
 
 // check holds what came of some steps, made at the same time, against the oracle.
 func (g *table) check(all []*doing) {
+	before := g.oracle.Uses
 	for _, d := range all {
 		g.succeeded(d)
 		g.told(d)
+		g.used(d)
 		if d.wall > bound && d.cpu > bound && !g.crowded {
 			g.report("cost", d.Verb+" "+d.Resource, "the request took %v, and %v of processor time", d.wall.Round(time.Millisecond), d.cpu.Round(time.Millisecond))
 		}
@@ -41,11 +43,13 @@ func (g *table) check(all []*doing) {
 	if !slices.ContainsFunc(all, func(d *doing) bool { return d.writes() && d.answer.ok() }) {
 		return
 	}
-	after := g.look()
+	after, used := g.look(), g.oracle.Uses
+	g.oracle.Uses = before // what was used up allowed all of this
 	for i, p := range g.c.Prey {
 		g.effect(p, g.prey[i], after[i], all)
 	}
-	g.prey = after
+	g.prey, g.oracle.Uses = after, used
+	g.consumed(used[len(before):])
 }
 
 // passed reports whether a request was let through. A connection is, unless it was refused: nothing answers at its end.
@@ -278,6 +282,7 @@ func (g *table) finish() {
 		}
 	}
 	g.handedOver(after)
+	g.reported()
 	if !g.policyWritten || g.before == nil {
 		return
 	}

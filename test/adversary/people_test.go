@@ -21,7 +21,12 @@ func (g *table) welcome() {
 		g.must("POST", role, object{"metadata": object{"name": a.Name}, "rules": rbacRules(a.Rules)})
 		g.leave(role + "/" + a.Name)
 		body := object{"apiVersion": "access.proviso.dev/v1alpha1", "kind": "AccessRule", "metadata": object{"name": a.Name}, "spec": object{"subjects": listed(a.Asks), "namespaces": []any{a.NS},
-			"roleRef": object{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": a.Name}, "maxDurationSeconds": 7200, "approvals": object{"count": a.Count, "subjects": listed(a.Approves)}}}
+			"roleRef": object{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": a.Name}, "maxDurationSeconds": 7200}}
+		spec := body["spec"].(object)
+		if spec["approvals"] = (object{"count": a.Count, "subjects": listed(a.Approves)}); a.Glass {
+			delete(spec, "approvals")
+			spec["breakGlass"], spec["auditSinks"] = true, []any{map[bool]string{false: sinkUp, true: sinkDown}[a.Down]}
+		}
 		g.poll("the role of rule "+a.Name, func() bool {
 			made := g.sudo("POST", accessRoot+"accessrules", body)
 			if !made.ok() && !strings.Contains(string(made.body), "there is no such") {
@@ -150,7 +155,26 @@ func (g *table) asked(d *doing) {
 	if g.oracle.Requests == nil {
 		g.oracle.Requests = game.Requests{}
 	}
-	g.oracle.Requests[d.Name] = &game.Request{By: game.Who{User: d.who.User, Groups: d.who.Groups}, Rule: rule}
+	once, _ := game.Dig(stored, "spec", "once").(bool)
+	r := &game.Request{By: game.Who{User: d.who.User, Groups: d.who.Groups}, Rule: rule, Once: once}
+	g.oracle.Requests[d.Name] = r
+	switch {
+	case rule.Down:
+		g.unheard(d)
+	case rule.Glass:
+		g.begun(r, d.NS)
+	}
+}
+
+// unheard waits until the server has given up to tell a sink that is down. Nothing may come of the request.
+func (g *table) unheard(d *doing) {
+	state := any("Pending")
+	for deadline := time.Now().Add(bound); state == "Pending" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		state = game.Dig(g.get(game.Ref{Resource: game.AccessRequests, NS: d.NS, Name: d.Name}), "status", "state")
+	}
+	if state == "Active" || state == "Approved" {
+		g.report("request", "unheard", "%s breaks the glass, and no sink was told", d.who.User)
+	}
 }
 
 // rights are what a request is about, as far as the requester has it by nothing else.

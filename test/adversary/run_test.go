@@ -27,14 +27,18 @@ type hunt struct {
 	custom map[string]game.Resource
 	// last is the prey of the last case as it ended.
 	last []map[string]any
-	// grants counts those that have begun.
-	grants int
+	// grants counts those that have begun, once those that one write has used up, and broken what was done by breaking
+	// the glass.
+	grants, once, broken int
+	// feed has what the audit sink was told, of all lanes.
+	feed *feed
 	// groups is what was served of our own groups and the built-in ones before anybody came.
 	groups string
 }
 
 func newHunt(t testing.TB) *hunt {
 	h := &hunt{host: serve(t), custom: map[string]game.Resource{}}
+	h.sinks(t)
 	h.catalog = h.discover()
 	h.must("POST", "/api/v1/namespaces", object{"metadata": object{"name": yard}})
 	h.write("clusterroles."+rbacGroup, "", "prober", object{"rules": []any{object{"verbs": []any{"create"}, "apiGroups": []any{""}, "resources": []any{"configmaps"}}}})
@@ -50,7 +54,7 @@ func newHunt(t testing.TB) *hunt {
 
 // beside is another hunt on the same server.
 func (h *hunt) beside(n int) *hunt {
-	return &hunt{host: h.host, catalog: h.catalog, lane: string(rune('a' + n)), crowded: true, custom: map[string]game.Resource{}, groups: h.groups}
+	return &hunt{host: h.host, catalog: h.catalog, lane: string(rune('a' + n)), crowded: true, custom: map[string]game.Resource{}, feed: h.feed, groups: h.groups}
 }
 
 // finding is something that must not be.
@@ -73,9 +77,11 @@ type table struct {
 	// carried are the narrowed tokens of actors.
 	carried map[string]string
 	prey    []map[string]any // as it is now
-	left    []string
-	found   []finding
-	log     []string
+	// glass is what was done by breaking it.
+	glass []deed
+	left  []string
+	found []finding
+	log   []string
 	// policyWritten: somebody has changed policy, namespaces or definitions.
 	policyWritten bool
 	before        map[string]bool

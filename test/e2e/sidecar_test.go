@@ -65,8 +65,9 @@ func TestSidecarByAddress(t *testing.T) {
 	p.apply(sidecarPolicy + fmt.Sprintf(sidecarSink, sink.URL))
 	p.conditions()
 	p.audit(sink)
+	p.clock(t)
 	// Whoever is no API server learns nothing there, and proves nothing.
-	for _, path := range []string{"/proviso/authorize", "/proviso/admit", "/proviso/audit", "/proviso/state", "/apis/policy.proviso.dev/v1alpha1/policies"} {
+	for _, path := range []string{"/proviso/authorize", "/proviso/admit", "/proviso/audit", "/proviso/state", "/metrics", "/apis/policy.proviso.dev/v1alpha1/policies"} {
 		_, port, _ := net.SplitHostPort(p.Listen)
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		resp, err := client.Post("https://"+net.JoinHostPort(address, port)+path, "application/json", strings.NewReader("{}"))

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -319,7 +320,7 @@ func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, calle
 		}
 	}
 	if errs := validate.AccessRequest(r); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), r.Name, errs)
+		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), cmp.Or(r.Name, r.GenerateName), errs)
 	}
 	rule, err := s.rule(ctx, r.Spec.RuleRef.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -343,7 +344,7 @@ func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, calle
 		return nil, s.forbidden(r.Name, fmt.Sprintf("AccessRule %q is not about namespace %q", rule.Name, ns.GetName()))
 	}
 	if errs := validate.AskedBy(r, rule, now); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), r.Name, errs)
+		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), cmp.Or(r.Name, r.GenerateName), errs)
 	}
 	return rule, nil
 }

@@ -192,11 +192,17 @@ func (ix *Index) Advice(attrs authorizer.Attributes) string {
 	if len(rules) == 0 {
 		return ""
 	}
-	place := attrs.GetNamespace()
-	if r := ix.rule(rules[0]); place == "" || slices.Contains(r.Spec.Namespaces, ix.master) {
+	place, r, term, why := attrs.GetNamespace(), ix.rule(rules[0]), "1h", ""
+	if place == "" || slices.Contains(r.Spec.Namespaces, ix.master) {
 		place = ix.master
 	}
-	return fmt.Sprintf("you may ask for it: `proviso access request %s -n %s --for 1h`", rules[0], place)
+	if r.Spec.MaxDurationSeconds < 3600 {
+		term = fmt.Sprintf("%ds", r.Spec.MaxDurationSeconds)
+	}
+	if r.Spec.Reason != nil && r.Spec.Reason.Required {
+		why = " --reason WHY"
+	}
+	return fmt.Sprintf("you may ask for it: `proviso access request %s -n %s --for %s%s`", rules[0], place, term, why)
 }
 
 // reaches reports whether a rule is about the place of a request.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -111,7 +112,7 @@ func (d *desk) Breaks(ctx context.Context, rule *access.AccessRule, r *access.Ac
 			}
 			told = err == nil
 		}
-		if err := decide(later, told); err != nil {
+		if err := decide(later, told); err != nil && !apierrors.IsConflict(err) { // it may have been withdrawn meanwhile
 			klog.ErrorS(err, "A request by break-glass stays pending", "request", r.Namespace+"/"+r.Name)
 		}
 	}()

@@ -196,8 +196,8 @@ func (o *Options) validateOwn() error {
 	if o.MaxStaleness != 0 && o.MaxStaleness < source.MinStaleness {
 		errs = append(errs, fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", o.MaxStaleness, source.MinStaleness))
 	}
-	if o.MaxClockSkew < 100*time.Millisecond || o.MaxClockSkew > timekeeper.Behind {
-		errs = append(errs, fmt.Errorf("--max-clock-skew=%s: want 100ms to %s", o.MaxClockSkew, timekeeper.Behind))
+	if o.MaxClockSkew < timekeeper.MinSkew || o.MaxClockSkew > timekeeper.Behind {
+		errs = append(errs, fmt.Errorf("--max-clock-skew=%s: want %s to %s", o.MaxClockSkew, timekeeper.MinSkew, timekeeper.Behind))
 	}
 	if o.ExpiredBindingsTTL < 0 {
 		errs = append(errs, fmt.Errorf("--expired-bindings-ttl=%s: must not be negative; 0 keeps bindings", o.ExpiredBindingsTTL))

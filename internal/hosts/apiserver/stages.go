@@ -43,7 +43,7 @@ import (
 	"proviso.dev/proviso/internal/features/protectedattributes"
 	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
-	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
+	"proviso.dev/proviso/internal/platform/etcdclient"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -144,7 +144,7 @@ func codecs() runtime.NegotiatedSerializer {
 func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (features.Config, error) {
 	own := opts.own
 	s.journal = journal.New(journal.Config{
-		Connect: func() (*clientv3.Client, error) { return replicas.Connect(opts.Etcd.StorageConfig.Transport) },
+		Connect: func() (*clientv3.Client, error) { return etcdclient.Connect(opts.Etcd.StorageConfig.Transport) },
 		Prefix:  opts.Etcd.StorageConfig.Prefix, Entries: own.HistoryEntries,
 	})
 	cfg := features.Config{

@@ -46,11 +46,13 @@ type state struct {
 	// Policy and Conditions say why policy is not known, and why conditions are not honoured; empty if all is well.
 	Policy     string `json:"policy,omitempty"`
 	Conditions string `json:"conditions,omitempty"`
+	// Clock says what speaks against the clock.
+	Clock string `json:"clock,omitempty"`
 	advice
 }
 
 func (s *sidecar) serveState(w http.ResponseWriter, _ *http.Request) {
-	var now state
+	now := state{Clock: s.clock.Doubt()}
 	if err := s.kernel.Store.Ready(); err != nil {
 		now.Policy = err.Error()
 	}
@@ -71,8 +73,9 @@ type checker struct {
 	settings *settings
 	files    *pki.Beside
 	now      func() time.Time
-	// said is what the sidecar says about its policy, once it was asked.
-	said advice
+	// said is what the sidecar says about its policy, and doubt what it says against its clock, once it was asked.
+	said  advice
+	doubt []string
 }
 
 // check lists what is missing or wrong, one line each. Warnings do not keep conditions from being honoured.
@@ -95,7 +98,7 @@ func check(ctx context.Context, dir string) (problems, warnings []string) {
 	if len(problems) == 0 {
 		warnings = c.reviews(ctx)
 	}
-	warnings = slices.Concat(warnings, c.said.Exempt, c.said.Shown, c.audited())
+	warnings = slices.Concat(warnings, c.doubt, c.said.Exempt, c.said.Shown, c.audited())
 	return problems, warnings
 }
 
@@ -277,7 +280,9 @@ func (c *checker) running(ctx context.Context) []string {
 	if err := json.Unmarshal(body, &now); err != nil {
 		return []string{fmt.Sprintf("what listens on %s is not a sidecar: %v", c.settings.Listen, err)}
 	}
-	c.said = now.advice
+	if c.said = now.advice; now.Clock != "" {
+		c.doubt = []string{now.Clock}
+	}
 	var problems []string
 	if now.Policy != "" {
 		problems = append(problems, "the sidecar does not know its policy: "+now.Policy)

@@ -15,11 +15,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // NewCommand is `proviso sidecar`. Kinds is what the program knows of Kubernetes' own kinds.
 func NewCommand(streams genericiooptions.IOStreams, kinds func() feature.Kinds) *cobra.Command {
 	var dir string
+	var agree bool
 	cmd := &cobra.Command{
 		Use:   "sidecar",
 		Short: "Bring the five systems to a stock kube-apiserver, from beside it",
@@ -48,16 +50,18 @@ only while it is proven that the API server calls the admission webhook.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return Run(ctx, absolute, kinds(), func(line string) { fmt.Fprintln(streams.Out, line) })
+			return Run(ctx, absolute, agree, kinds(), func(line string) { fmt.Fprintln(streams.Out, line) })
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "Directory that `proviso sidecar init` wrote.")
+	cmd.Flags().BoolVar(&agree, "agree", false, "Let the time of this machine be the one that counts, although a later one was seen before. Use it once, on one machine.")
 	cmd.AddCommand(newInitCommand(streams), newCheckCommand(streams))
 	return cmd
 }
 
 func newInitCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata", MaxStaleness: metav1.Duration{Duration: 2 * time.Minute}}
+	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata", MaxStaleness: metav1.Duration{Duration: 2 * time.Minute},
+		MaxClockSkew: metav1.Duration{Duration: timekeeper.DefaultSkew}}
 	out, pkiDir := "", "/etc/kubernetes/pki"
 	exempt := []string{"group:system:nodes", "user:system:kube-controller-manager", "user:system:kube-scheduler"}
 	cmd := &cobra.Command{
@@ -113,6 +117,8 @@ sidecar with. Run it again to renew certificates or to change settings: files ar
 	f.StringVar(&s.Advertise, "advertise-address", "", "Address of this machine at which API servers find the sidecar, with --service=clusterip. It listens there, too.")
 	f.DurationVar(&s.MaxStaleness.Duration, "policy-max-staleness", s.MaxStaleness.Duration,
 		"How long the sidecar may go on deciding when it hears nothing more from its etcd or from the API server. Then it refuses everybody whom it is asked about. At least 30s; 0 for any time.")
+	f.DurationVar(&s.MaxClockSkew.Duration, "max-clock-skew", s.MaxClockSkew.Duration,
+		"How far the clocks of two sidecars may be apart, from 100ms to 30s. While they are further apart, and while the clock of a machine is more than 30s behind an instant that was seen before, role bindings that begin or end allow nothing there, and deny.")
 	f.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "Store policy in this etcd. Default: an embedded one below --out.")
 	f.StringVar(&s.Etcd.Prefix, "etcd-prefix", "", "Prefix of everything stored there. Default: /proviso.")
 	f.StringVar(&s.Etcd.CAFile, "etcd-cafile", "", "Authority of the etcd.")

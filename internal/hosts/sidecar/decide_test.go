@@ -116,6 +116,12 @@ func newWorld(t testing.TB, text string) *world {
 // newWorldAfter is one in which something was granted before.
 func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world {
 	t.Helper()
+	return newWorldBy(t, text, granted, nil)
+}
+
+// newWorldBy is one that goes by a clock; nil is that of the machine.
+func newWorldBy(t testing.TB, text string, granted *webhooks.Granted, clock snapshot.Clock) *world {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,7 +132,7 @@ func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world 
 	}
 	w := &world{proof: &stated{}}
 	w.composed, err = compose(parts{
-		granted: granted, roles: filedRoles{files},
+		granted: granted, roles: filedRoles{files}, clock: clock,
 		settings:   &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
 		kinds:      feature.Kinds{Builtin: allBuiltin{}},
 		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return files.Namespace(name) }), interlock: w.proof, age: w,

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,7 +36,7 @@ import (
 
 // genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate
 // tells, and for health checks.
-func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*genericapiserver.Config, error) {
+func (s *sidecar) genericConfig(listener net.Listener, storage *storagebackend.Config) (*genericapiserver.Config, error) {
 	generic := genericapiserver.NewConfig(policycodec.Codecs)
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	generic.ExternalAddress = s.settings.Listen
@@ -62,18 +63,18 @@ func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*gen
 	generic.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(union.New(
 		headerrequest.NewDynamicVerifyOptionsSecure(front.VerifyOptions, list(pki.ProxyClientName), list("X-Remote-User"), list("X-Remote-Uid"), list("X-Remote-Group"), list("X-Remote-Extra-")),
 		anonymous.NewAuthenticator(health)))
-	prefix := s.settings.Etcd.Prefix
-	if prefix == "" {
-		prefix = "/proviso"
-	}
-	etcd := serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(prefix, nil))
-	transport := &etcd.StorageConfig.Transport
-	transport.ServerList = endpoints
-	transport.TrustedCAFile, transport.CertFile, transport.KeyFile = s.settings.Etcd.CAFile, s.settings.Etcd.CertFile, s.settings.Etcd.KeyFile
-	if err := registry.Configure(generic, *etcd, s.kinds.Definitions); err != nil {
+	if err := registry.Configure(generic, *serveroptions.NewEtcdOptions(storage), s.kinds.Definitions); err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
 	return generic, nil
+}
+
+// storage is where policy is kept.
+func (e *etcdSettings) storage(endpoints []string) *storagebackend.Config {
+	c := storagebackend.NewDefaultConfig(cmp.Or(e.Prefix, "/proviso"), nil)
+	c.Transport.ServerList = endpoints
+	c.Transport.TrustedCAFile, c.Transport.CertFile, c.Transport.KeyFile = e.CAFile, e.CertFile, e.KeyFile
+	return c
 }
 
 // guard puts the gate and the enforcer into the server of our groups, and the webhooks in front of it. Where nothing

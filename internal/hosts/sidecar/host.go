@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
@@ -27,6 +28,7 @@ import (
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -44,6 +46,8 @@ type parts struct {
 	kinds      feature.Kinds
 	clients    *selfclient.Clients
 	namespaces authorize.Namespaces
+	// clock tells the time; nil trusts that of the machine.
+	clock snapshot.Clock
 	// ground says what the registry asks of the cluster.
 	ground base.Config
 	// spool is where audit events wait; empty if there are no sinks.
@@ -73,7 +77,7 @@ func compose(p parts) (*composed, error) {
 	var err error
 	c.kernel, err = base.NewKernel(base.KernelConfig{
 		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
-		Namespaces: p.namespaces, Warner: logged{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{},
+		Namespaces: p.namespaces, Warner: logged{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{}, Clock: p.clock,
 		Reach: func(directory *discovery.Directory) base.Reach { return p.settings.reach(ours, directory) },
 	})
 	if err != nil {
@@ -139,13 +143,14 @@ const (
 	accessPath    = "/proviso/authorize"
 	admissionPath = "/proviso/admit"
 	auditPath     = "/proviso/audit"
+	metricsPath   = "/metrics"
 )
 
 var errStranger = errors.New("only the API server that this sidecar belongs to may ask here")
 
 // webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
 func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {
-	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState, auditPath: s.hookedEvents}
+	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState, auditPath: s.hookedEvents, metricsPath: legacyregistry.Handler().ServeHTTP}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve := paths[r.URL.Path]
 		if serve == nil {

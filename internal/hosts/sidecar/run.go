@@ -29,6 +29,7 @@ import (
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // etcdTick spares the machine of the API server: an etcd that ticks more often is most of an idle sidecar's work.
@@ -43,6 +44,9 @@ type sidecar struct {
 	proof    *proof
 	*composed
 
+	// clock is compared with the past and with those of other sidecars.
+	clock *timekeeper.Keeper
+
 	cluster, own *rest.Config
 	remote       *source.Remote
 	server       *genericapiserver.GenericAPIServer
@@ -50,13 +54,13 @@ type sidecar struct {
 	sinks atomic.Pointer[audit.Backend]
 }
 
-// Run runs a sidecar until the context ends.
-func Run(ctx context.Context, dir string, kinds feature.Kinds, announce func(string)) error {
+// Run runs a sidecar until the context ends. Agree lets the time of this machine be the one that counts.
+func Run(ctx context.Context, dir string, agree bool, kinds feature.Kinds, announce func(string)) error {
 	set, err := readSettings(dir)
 	if err != nil {
 		return err
 	}
-	s := &sidecar{dir: dir, settings: set, files: pki.BesideFiles(dir), kinds: kinds, proof: newProof(time.Now)}
+	s := &sidecar{dir: dir, settings: set, files: pki.BesideFiles(dir), kinds: kinds, proof: newProof(time.Now), clock: newClock(set)}
 	manifests, err := s.settings.manifests(s.files)
 	if err != nil {
 		return err
@@ -86,10 +90,16 @@ func Run(ctx context.Context, dir string, kinds feature.Kinds, announce func(str
 		endpoints = etcd.Endpoints()
 	}
 	s.cluster = s.config(s.files.SidecarCert, s.files.SidecarKey)
-	generic, err := s.genericConfig(listener, endpoints)
+	storage := set.Etcd.storage(endpoints)
+	generic, err := s.genericConfig(listener, storage)
 	if err != nil {
 		return err
 	}
+	leave, err := s.keepTime(ctx, storage, agree)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err := s.assemble(generic); err != nil {
 		return err
 	}
@@ -125,7 +135,7 @@ func (s *sidecar) config(cert, key string) *rest.Config {
 func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	s.own = generic.LoopbackClientConfig
 	clients, health := selfclient.Beside(s.cluster, s.own), source.NewHealth()
-	health.Age = source.NewAge(s.settings.MaxStaleness.Duration)
+	health.Age, health.Clock = source.NewAge(s.settings.MaxStaleness.Duration), s.clock
 	s.remote, err = source.NewBeside(s.cluster, source.InformersConfig{
 		Groups: clients,
 		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil }),
@@ -140,7 +150,7 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	}
 	namespaces := s.remote.Kube().Core().V1().Namespaces().Lister()
 	s.composed, err = compose(parts{
-		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, roles: roles, spool: filepath.Join(s.dir, "audit"),
+		settings: s.settings, kinds: s.kinds, clients: clients, clock: s.clock, interlock: s.proof, roles: roles, spool: filepath.Join(s.dir, "audit"),
 		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
 		ground:     base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
 	})
@@ -178,6 +188,9 @@ func (s *sidecar) follow(ctx context.Context, stop context.CancelCauseFunc, anno
 		return
 	}
 	announce(fmt.Sprintf("Serving %s on %s.", s.settings.Server, s.settings.Listen))
+	if doubt := s.clock.Doubt(); doubt != "" {
+		announce("Warning: " + doubt)
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/source"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // settings are what init was told, kept in the sidecar's directory for run and check.
@@ -43,6 +44,8 @@ type settings struct {
 	Audit string `json:"audit,omitempty"`
 	// MaxStaleness is how long the policy may not have heard from where it comes from; 0 is any time.
 	MaxStaleness metav1.Duration `json:"policyMaxStaleness,omitzero"`
+	// MaxClockSkew is how far the clocks of two sidecars may be apart; 0 is the default.
+	MaxClockSkew metav1.Duration `json:"maxClockSkew,omitzero"`
 	// AuditLevel is how much of each request the API server's audit log holds.
 	AuditLevel string `json:"auditLevel"`
 	// ReadObjects lets the sidecar read every object of the cluster, to see what a request sets in motion.
@@ -113,6 +116,9 @@ func (s *settings) validate() error {
 	}
 	if limit := s.MaxStaleness.Duration; limit != 0 && limit < source.MinStaleness {
 		return fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", limit, source.MinStaleness)
+	}
+	if skew := s.MaxClockSkew.Duration; skew != 0 && (skew < timekeeper.MinSkew || skew > timekeeper.Behind) {
+		return fmt.Errorf("--max-clock-skew=%s: want %s to %s", skew, timekeeper.MinSkew, timekeeper.Behind)
 	}
 	for _, r := range s.ConditionsFor {
 		if r == "" {

@@ -11,6 +11,8 @@ const (
 	Behind = 30 * time.Second
 	// DefaultSkew is how far the clocks of two replicas may be apart, beyond what cannot be known.
 	DefaultSkew = 2 * time.Second
+	// MinSkew is the least that can be asked for.
+	MinSkew = 100 * time.Millisecond
 )
 
 // Keeper is a clock that knows whether it can be trusted.

@@ -23,6 +23,9 @@ type Access struct {
 	Asks     []string `json:"asks"`
 	Approves []string `json:"approves"`
 	Count    int      `json:"count"`
+	// Glass: it takes no approval, but a sink that was told. Down: the sink does not answer.
+	Glass bool `json:"glass,omitempty"`
+	Down  bool `json:"down,omitempty"`
 }
 
 // Requests are what was asked for during the game, by the name of the request.
@@ -34,10 +37,45 @@ type Request struct {
 	Rule     Access
 	Approved []string
 	Over     bool
+	// Once: it is for one write.
+	Once bool
 }
 
-// Counts reports whether a request grants something.
-func (r *Request) Counts() bool { return !r.Over && len(r.Approved) >= r.Rule.Count }
+// Counts reports whether a request grants something: its approvals are there, or a sink was told that the glass was
+// broken (TM-13).
+func (r *Request) Counts() bool {
+	return !r.Over && !r.Rule.Down && len(r.Approved) >= r.Rule.Count
+}
+
+// givers are the requests that grant something, by name: those that last, and those that are for one write (TM-11).
+func (o *Oracle) givers(q question) (lasting, once []string) {
+	for name, r := range o.Requests {
+		switch {
+		case r.By.User != q.User || !r.Counts() || r.Rule.NS != q.NS || o.Gone[q.NS]:
+		case !slices.ContainsFunc(r.Rule.Rules, func(rule Rule) bool { return rbacRule(&rule, q) }):
+		case !r.Once:
+			lasting = append(lasting, name)
+		case q.Verb != "deletecollection" && connection(q) == "":
+			once = append(once, name)
+		}
+	}
+	slices.Sort(once)
+	return lasting, once
+}
+
+// Givers are the requests of which one made something possible that nothing else allows: those that last, or else those
+// that are for one write.
+func (o *Oracle) Givers(a Ask) (lasting, once []string) { return o.givers(o.fold(a)) }
+
+// assignable reports whether every use can have been that of another request.
+func assignable(uses [][]string, taken ...string) bool {
+	if len(uses) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(uses[0], func(name string) bool {
+		return !slices.Contains(taken, name) && assignable(uses[1:], append(slices.Clone(taken), name)...)
+	})
+}
 
 // RuleOf finds a rule.
 func (o *Oracle) RuleOf(name string) (Access, bool) {
@@ -53,13 +91,8 @@ func (o *Oracle) granted(q question) bool {
 	if q.Bare {
 		return false
 	}
-	for _, r := range o.Requests {
-		if r.By.User == q.User && r.Counts() && r.Rule.NS == q.NS && !o.Gone[q.NS] &&
-			slices.ContainsFunc(r.Rule.Rules, func(rule Rule) bool { return rbacRule(&rule, q) }) {
-			return true
-		}
-	}
-	return false
+	lasting, once := o.givers(q)
+	return len(lasting) > 0 || assignable(append(slices.Clone(o.Uses), once))
 }
 
 // own is what subjects of a rule may do, about their own requests (TM-9).
@@ -80,17 +113,22 @@ func (o *Oracle) MayAsk(w Who, rule, ns string) bool {
 }
 
 // MayApprove reports whether the word of somebody counts: they are listed, have the verb, not by a grant, and it is not
-// their own request (TM-12).
+// their own request (TM-12). Nobody approves that the glass is broken.
 func (o *Oracle) MayApprove(w Who, r *Request) bool {
-	approve := w.Wants("approve", accessRules, "", r.Rule.Name)
-	approve.Bare = true
-	return r.By.User != w.User && slices.ContainsFunc(r.Rule.Approves, func(to string) bool { return is(to, w.User, w.Groups) }) &&
-		o.Decide(approve) == Allow && o.Linked(w.Links, approve)
+	return !r.Rule.Glass && r.By.User != w.User && slices.ContainsFunc(r.Rule.Approves, func(to string) bool { return is(to, w.User, w.Groups) }) && o.hasApprove(w, r)
 }
 
-// MayEnd reports whether somebody may revoke a request: the requester, an approver, or a holder of bind.
+func (o *Oracle) hasApprove(w Who, r *Request) bool {
+	approve := w.Wants("approve", accessRules, "", r.Rule.Name)
+	approve.Bare = true
+	return o.Decide(approve) == Allow && o.Linked(w.Links, approve)
+}
+
+// MayEnd reports whether somebody may revoke a request: the requester, an approver, or a holder of bind. Where glass is
+// broken, those who have the verb are the approvers.
 func (o *Oracle) MayEnd(w Who, r *Request) bool {
-	return r.By.User == w.User || o.MayApprove(w, r) || o.Decide(w.Wants("bind", "clusterroles.rbac.authorization.k8s.io", "", r.Rule.Name)) == Allow
+	return r.By.User == w.User || o.MayApprove(w, r) || r.Rule.Glass && o.hasApprove(w, r) ||
+		o.Decide(w.Wants("bind", "clusterroles.rbac.authorization.k8s.io", "", r.Rule.Name)) == Allow
 }
 
 // rulesOfAccess lets some ask and some approve.
@@ -121,14 +159,17 @@ func (d *draw) rulesOfAccess() {
 				a.Approves = append(a.Approves, subject(d.Actors[j]))
 			}
 		}
+		if d.chance(30) {
+			a.Glass, a.Down, a.Count, a.Approves = true, d.chance(30), 0, nil
+		}
 		slices.Sort(a.Asks)
 		slices.Sort(a.Approves)
 		a.Asks, a.Approves = slices.Compact(a.Asks), slices.Compact(a.Approves)
-		if len(a.Approves) == 0 {
+		if len(a.Approves) == 0 && !a.Glass {
 			a.Approves = []string{"user:" + Bystander}
 		}
 		d.Access = append(d.Access, a)
-		if d.chance(85) {
+		if len(a.Approves) > 0 && d.chance(85) {
 			d.Grants = append(d.Grants, d.grant(ByClusterRole, a.Approves, Rule{Verbs: []string{"create"}, Kinds: []string{Approval, Revocation}},
 				Rule{Verbs: []string{"approve"}, Kinds: []string{accessRules}, Names: pick(d, [][]string{{a.Name}, nil})}))
 		}
@@ -160,7 +201,30 @@ func ask(d *draw, a *Actor) (Step, bool) {
 	if d.chance(15) {
 		s.Edits = append(s.Edits, Edit{"spec requester username", pick(d, d.Actors).Name})
 	}
+	if d.chance(35) {
+		s.Edits = append(s.Edits, Edit{"spec once", true})
+	}
 	return d.disguised(d.add(s)), true
+}
+
+// again does the same once more, at the same time: what is for one write is for one of them.
+func again(d *draw, a *Actor) (Step, bool) {
+	if len(d.Steps) == 0 {
+		return Step{}, false
+	}
+	last := &d.Steps[len(d.Steps)-1]
+	writes := slices.Contains([]string{"create", "update", "patch", "apply", "delete"}, last.Verb) && !strings.Contains(last.Query, "dryRun")
+	if last.Actor != a.Name || last.As != "" || !writes || strings.HasPrefix(last.Resource, AccessRequests) {
+		return Step{}, false
+	}
+	s := *last
+	s.Edits = slices.Clone(s.Edits)
+	if s.Verb == "create" && !strings.Contains(s.Resource, "/") {
+		s.Name = d.fresh("m")
+		d.add(s)
+	}
+	last.With = len(d.Steps) < 2 || !d.Steps[len(d.Steps)-2].With
+	return s, true
 }
 
 // disguised makes some steps in the name of another actor.

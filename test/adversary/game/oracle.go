@@ -44,6 +44,8 @@ type Oracle struct {
 	Gone map[string]bool
 	// Requests are what was asked for during the game.
 	Requests Requests
+	// Uses are writes that something for one write has allowed: for each, the requests of which one is consumed.
+	Uses [][]string
 	// Custom resources that were defined during the game, by plural.group.
 	Custom map[string]Resource
 }

@@ -67,7 +67,7 @@ var themes = []theme{
 			{verbs: []string{"create", "update"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
 			{verbs: []string{"impersonate"}, kinds: []string{"users"}, cluster: true},
 		},
-		moves: []move{ask, ask, decide, decide, decide, decide, touch, touch, touch, touch, bind, author, inquire}},
+		moves: []move{ask, ask, decide, decide, decide, decide, touch, touch, touch, touch, again, again, bind, author, inquire}},
 	{name: "tokens", prey: []string{"configmaps", "secrets", "deployments.apps", "pods"}, styles: append([]string{"star", "edit", "admin"}, plain...), access: 25, tokens: 75, accounts: true,
 		powers: []power{
 			{verbs: []string{"create", "update", "delete"}, kinds: []string{"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}},
