@@ -131,8 +131,8 @@ func TestTokensOnReplicas(t *testing.T) {
 	bad("without the new key", start(third, old), after)
 }
 
-// TK-6: what was issued is listed by a server that was killed right after it, and is revoked if it was; a token that was
-// revoked right before the end stays so.
+// TK-6: what was issued is listed by a server that was killed right after it, and a token that was revoked right before
+// the end stays so.
 func TestTokensSurviveKill(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t) + "/d"

@@ -31,8 +31,8 @@ func requesterRules() []rbacv1.PolicyRule {
 }
 
 // role writes it, as upstream does its own: rules that are missing are added at each start, unless the annotation
-// rbac.authorization.kubernetes.io/autoupdate of the role is false, and none is taken away. The binding is written once:
-// an admin who unbinds it has the last word.
+// rbac.authorization.kubernetes.io/autoupdate of the role is false, and none is taken away. The binding is written
+// once: an admin who unbinds it has the last word.
 type role struct {
 	kernel    *feature.Kernel
 	everybody bool
