@@ -78,9 +78,18 @@ func (b *bench) wantsRead(name string) bool {
 
 // compareReads measures two reads of one server in turn.
 func (b *bench) compareReads(s *live.Server, name string, size int, ours readBy, peerName string, peer readBy) error {
-	measured, err := b.readInTurn(s, ours, peer)
-	if err != nil {
-		return err
+	var measured [2][2][]float64
+	for round := range b.turns {
+		for n := range 2 {
+			i := (round + n) % 2
+			r, before := [2]readBy{ours, peer}[i], s.Worked()
+			load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error { return r.client.Must(ctx, http.MethodGet, r.path, nil) })
+			if err != nil {
+				return err
+			}
+			measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
+			measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
+		}
 	}
 	for f, figure := range readFigures {
 		if err := b.pair(name+figure, size, "ns", measured[0][f], peerName, measured[1][f]); err != nil {
@@ -88,23 +97,6 @@ func (b *bench) compareReads(s *live.Server, name string, size int, ours readBy,
 		}
 	}
 	return nil
-}
-
-// readInTurn returns the figures of two reads of one server, turn by turn.
-func (b *bench) readInTurn(s *live.Server, ours, peer readBy) (measured [2][2][]float64, err error) {
-	for round := range b.turns {
-		for n := range 2 {
-			i := (round + n) % 2
-			r, before := [2]readBy{ours, peer}[i], s.Worked()
-			load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error { return r.client.Must(ctx, http.MethodGet, r.path, nil) })
-			if err != nil {
-				return measured, err
-			}
-			measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
-			measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
-		}
-	}
-	return measured, nil
 }
 
 // teamReaders lets nora and anna read what is labelled team=a, anna by a condition that no selector can say, and tom

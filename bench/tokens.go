@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"gopkg.in/go-jose/go-jose.v2"
+	"gopkg.in/go-jose/go-jose.v2/jwt"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,9 +25,8 @@ import (
 )
 
 const (
-	// verifyGoal and tokenGoal are what TK-11 allows.
+	// verifyGoal is what TK-11 allows.
 	verifyGoal = 20 * time.Microsecond
-	tokenGoal  = 2 * time.Microsecond
 	tokenSize  = 1024
 )
 
@@ -33,7 +36,8 @@ func tokenRules(length int) []accessv1alpha1.TokenRule {
 		Namespaces: []string{metav1.NamespaceDefault}}}
 }
 
-// verifying is verifying and reading a narrowed token of 1 KiB, as it is done for each request. The peer is the goal.
+// verifying is verifying and reading a narrowed token of 1 KiB, as it is done for one that is not known yet. The peers
+// are the goal, and the same for a token of a service account (RS256, 2048 bits) by the library that kube-apiserver uses.
 func verifying(b *bench) error {
 	const name = "token-verify"
 	if !b.wanted(name) {
@@ -50,19 +54,53 @@ func verifying(b *bench) error {
 			return err
 		}
 	}
-	times, _, err := b.alternate([]side{{"proviso", func() error { _, err := narrowedtoken.Verify(narrowedtoken.Keys{key}, token); return err }}})
+	account, err := verifyJWT()
 	if err != nil {
 		return err
 	}
-	return b.pair(name, len(token), "ns", times[0], "goal", []float64{float64(verifyGoal)})
+	verify := func() error { _, err := narrowedtoken.Verify(narrowedtoken.Keys{key}, token); return err }
+	times, _, err := b.alternate([]side{{"proviso", verify}, {"service-account", account}})
+	if err != nil {
+		return err
+	}
+	if err := b.pair(name, len(token), "ns", times[0], "goal", []float64{float64(verifyGoal)}); err != nil {
+		return err
+	}
+	return b.pair(name, len(token), "ns", times[0], "service-account", times[1])
+}
+
+// verifyJWT verifies a token of a service account and reads its claims.
+func verifyJWT() (func() error, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, nil)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]any{"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]string{"name": "robot", "uid": strings.Repeat("0", 36)}}}
+	text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: "https://kubernetes.default.svc", Subject: "system:serviceaccount:default:robot", Audience: jwt.Audience{"https://kubernetes.default.svc"}}).Claims(own).CompactSerialize()
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		token, err := jwt.ParseSigned(text)
+		if err != nil {
+			return err
+		}
+		var public jwt.Claims
+		var private map[string]any
+		return token.Claims(&key.PublicKey, &public, &private)
+	}, nil
 }
 
 // tokens is a get by a service account with a narrowed token of 1 KiB, and by the same one with the token of Kubernetes
-// that has asked for it. Figures are warm: both tokens are known. The processor time of the one beyond the other is
-// compared with what TK-11 allows.
+// that has asked for it. Figures are warm: both tokens are known. The 2 µs more that TK-11 allows are far below what a
+// request varies by: BenchmarkToken of internal/request/authorize has what a link adds to a decision.
 func tokens(b *bench) error {
 	const name = "e2e-token-get"
-	if !b.wantsRead(name) && !b.wanted(name+"-more") {
+	if !b.wantsRead(name) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -84,20 +122,7 @@ func tokens(b *bench) error {
 			return err
 		}
 	}
-	measured, err := b.readInTurn(s, readBy{narrowed, path}, readBy{account, path})
-	if err != nil {
-		return err
-	}
-	for f, figure := range readFigures {
-		if err := b.pair(name+figure, tokenSize, "ns", measured[0][f], "service-account", measured[1][f]); err != nil {
-			return err
-		}
-	}
-	more := make([]float64, len(measured[0][1]))
-	for i := range more {
-		more[i] = max(1, measured[0][1][i]-measured[1][1][i])
-	}
-	return b.pair(name+"-more", tokenSize, "ns", more, "goal", []float64{float64(tokenGoal)})
+	return b.compareReads(s, name, tokenSize, readBy{narrowed, path}, "service-account", readBy{account, path})
 }
 
 // tokenHolders are a service account that may read config maps, and the same one with a narrowed token.
