@@ -146,7 +146,7 @@ func (s *Server) As(user string, groups ...string) *rest.Config {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	kubeconfig, err := pki.IssueClient(files, pki.ClientRequest{User: user, Groups: groups, TTL: time.Hour})
+	kubeconfig, err := pki.IssueClient(files, pki.ClientRequest{User: user, Groups: groups, TTL: 24 * time.Hour})
 	if err != nil {
 		s.T.Fatal(err)
 	}

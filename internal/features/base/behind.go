@@ -31,7 +31,8 @@ func (b behind) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, e
 	if err != nil {
 		return nil, err
 	}
-	return client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	return pod, b.clients.Explained(err)
 }
 
 // Versions implements enforce.Behind.

@@ -120,6 +120,7 @@ sidecar with. Run it again to renew certificates or to change settings: files ar
 	f.StringVar(&s.Etcd.KeyFile, "etcd-keyfile", "", "Its key.")
 	f.StringVar(&s.Audit, "audit", auditByLog, "Where audit sinks get their events from: log, the API server's log file, of which nothing is lost, or webhook, which loses what the API server holds when it dies.")
 	f.StringVar(&s.AuditLevel, "audit-level", s.AuditLevel, "How much of each request the audit log holds; audit sinks get at most that.")
+	f.BoolVar(&s.ReadObjects, "read-objects", false, "Let the sidecar read every object of the cluster, secrets included, so that denies of deletes hold for what a delete deletes further, and evictions, Bindings and connections are decided by their pod.")
 	f.BoolVar(&s.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false, "Let audit sinks use http and be on this machine. For tests.")
 	return cmd
 }

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -96,11 +97,15 @@ func compose(p parts) (*composed, error) {
 	if err := features.Install(c.kernel, c.systems); err != nil {
 		return nil, err
 	}
+	enforced := c.systems
+	if p.settings.ReadObjects {
+		enforced = append(slices.Clone(enforced), reading(p.clients))
+	}
 	// The API server refuses by itself what a writer of RBAC lacks.
 	escalation := base.Escalation(c.kernel)
 	escalation.DeniesOnly = true
 	c.decider, err = webhooks.New(webhooks.Config{
-		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.kernel, c.systems),
+		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.kernel, enforced),
 		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definitions: c.kernel.Served}, Interlock: p.interlock,
 		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Guards: c.kernel, Age: p.age, Granted: p.granted,
 		Grants: &policyreview.RBACWrites{Escalation: escalation, Roles: p.roles},

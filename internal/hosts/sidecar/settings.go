@@ -45,6 +45,8 @@ type settings struct {
 	MaxStaleness metav1.Duration `json:"policyMaxStaleness,omitzero"`
 	// AuditLevel is how much of each request the API server's audit log holds.
 	AuditLevel string `json:"auditLevel"`
+	// ReadObjects lets the sidecar read every object of the cluster, to see what a request sets in motion.
+	ReadObjects bool `json:"readObjects,omitempty"`
 	// AllowInsecureSinks lets audit sinks use http and be on this machine.
 	AllowInsecureSinks bool `json:"allowInsecureSinks,omitempty"`
 }

@@ -56,6 +56,10 @@ func podBehind(ctx context.Context, b Behind, attrs admission.Attributes) (*core
 	if err != nil {
 		return nil, err
 	}
+	if binding.GetResourceVersion() == "" {
+		// Beside a stock server nobody else pins it.
+		return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), binding.GetName(), errors.New("the labels and annotations of the Binding are compared with those of the pod: give it the metadata.resourceVersion of the pod"))
+	}
 	if pod.ResourceVersion != binding.GetResourceVersion() {
 		return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), binding.GetName(), errors.New("the pod has changed meanwhile: try again"))
 	}

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -232,6 +234,8 @@ func (w *climb) fetch(r snapshot.Resource, namespace string) ([]metav1.PartialOb
 	case apierrors.IsNotFound(err):
 		// It has just ceased to be served. Whether anything is left of it, the next policy knows.
 		return nil, fmt.Errorf("%s are not served any more; try again", r.GroupResource())
+	case errors.Is(err, selfclient.ErrMayNotRead):
+		return nil, fmt.Errorf("%s cannot be listed: %w", r.GroupResource(), selfclient.ErrMayNotRead)
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be listed", r.GroupResource())
 	case more:

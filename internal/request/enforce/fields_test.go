@@ -350,7 +350,7 @@ func TestBindingsWriteIntoThePod(t *testing.T) {
 		"another value":         {"7", map[string]string{"tier": "b"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "tier"},
 		"what the pod has":      {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a", "more": "x"}, nil)}, ""},
 		"another pod meanwhile": {"6", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
-		"not pinned":            {"", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
+		"not pinned":            {"", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "resourceVersion of the pod"},
 		"no pod":                {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(nil, missing)}, "not found"},
 		"it cannot be read":     {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(nil, errors.New("etcd is away"))}, "could not be examined"},
 		"nobody can read it":    {"7", map[string]string{"tier": "a"}, knownBehind{}, "could not be examined"},

@@ -22,6 +22,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/selfclient"
 )
 
 // Name is how the plugin shows up in metrics and in the list of plugins.
@@ -150,6 +151,9 @@ func Refusal(decided authorizer.Attributes, out requestctx.Outcome, explain bool
 
 // reasonOf is why an outcome is not an allowance.
 func reasonOf(out requestctx.Outcome) string {
+	if out.Reason != "" && errors.Is(out.Detail, selfclient.ErrMayNotRead) {
+		return out.Reason + ": " + selfclient.ErrMayNotRead.Error()
+	}
 	if out.Reason != "" {
 		return out.Reason
 	}

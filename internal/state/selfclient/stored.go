@@ -2,8 +2,10 @@ package selfclient
 
 import (
 	"context"
+	"errors"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,7 @@ import (
 
 // Stored reads objects through the loopback, whichever server of the process serves them.
 type Stored struct {
+	clients  *Clients
 	metadata func() (metadata.Interface, error)
 	dynamic  func() (dynamic.Interface, error)
 }
@@ -20,6 +23,7 @@ type Stored struct {
 // Stored reads what is stored.
 func (c *Clients) Stored() *Stored {
 	return &Stored{
+		clients:  c,
 		metadata: sync.OnceValues(func() (metadata.Interface, error) { return metadata.NewForConfig(c.config) }),
 		dynamic:  sync.OnceValues(func() (dynamic.Interface, error) { return dynamic.NewForConfig(c.config) }),
 	}
@@ -34,7 +38,7 @@ func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource,
 	// A page is a consistent read; what is left of it would only be counted.
 	list, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: int64(limit)})
 	if err != nil {
-		return nil, false, err
+		return nil, false, s.clients.Explained(err)
 	}
 	return list.Items, list.Continue != "" || len(list.Items) > limit, nil
 }
@@ -47,7 +51,7 @@ func (s *Stored) Objects(ctx context.Context, resource schema.GroupVersionResour
 	}
 	list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: int64(limit)})
 	if err != nil {
-		return nil, false, err
+		return nil, false, s.clients.Explained(err)
 	}
 	return list.Items, list.GetContinue() != "" || len(list.Items) > limit, nil
 }
@@ -58,5 +62,17 @@ func (s *Stored) Get(ctx context.Context, resource schema.GroupVersionResource, 
 	if err != nil {
 		return nil, err
 	}
-	return client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	return object, s.clients.Explained(err)
+}
+
+// ErrMayNotRead is that the server beside which this one stands does not let it read objects.
+var ErrMayNotRead = errors.New("the sidecar may not read objects; `proviso sidecar init --read-objects` lets it")
+
+// Explained says what to do about an error of reading an object.
+func (c *Clients) Explained(err error) error {
+	if c.config != c.own && apierrors.IsForbidden(err) {
+		return ErrMayNotRead
+	}
+	return err
 }

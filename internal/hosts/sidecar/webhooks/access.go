@@ -103,9 +103,12 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if err != nil {
 		return Answer{}, err
 	}
-	if name := attrs.GetUser().GetName(); name == d.cfg.Canary {
+	switch name := attrs.GetUser().GetName(); {
+	case name == d.cfg.Canary:
 		d.cfg.Interlock.Asked(connection, attrs.GetName())
 		return silence, nil // RBAC says what it may try, and admission refuses it
+	case name == d.cfg.Own && attrs.GetSubresource() != "":
+		return Answer{Reason: "the sidecar uses no subresources: another process uses its certificate"}, nil
 	}
 	if why := d.stale(); why != "" {
 		return Answer{Reason: why}, nil
