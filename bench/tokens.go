@@ -37,7 +37,7 @@ func tokenRules(length int) []accessv1alpha1.TokenRule {
 }
 
 // verifying is verifying and reading a narrowed token of 1 KiB, as it is done for one that is not known yet. The peers
-// are the goal, and the same for a token of a service account (RS256, 2048 bits) by the library that kube-apiserver uses.
+// are the goal, and the same for a token of a service account (RS256, 2048 bits) by the library of kube-apiserver.
 func verifying(b *bench) error {
 	const name = "token-verify"
 	if !b.wanted(name) {
