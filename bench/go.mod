@@ -7,6 +7,7 @@ require (
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/open-policy-agent/opa v1.16.2
 	go.etcd.io/etcd/server/v3 v3.7.1
+	gopkg.in/go-jose/go-jose.v2 v2.6.3
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.37.1
 	proviso.dev/proviso v0.0.0
@@ -157,7 +158,6 @@ require (
 	google.golang.org/grpc v1.82.1 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
-	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/api v0.37.1 // indirect

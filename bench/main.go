@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // measure runs everything, the in-process engines first. A measure that fails does not keep the others from running.
 func measure(b *bench) error {
 	var failed []error
-	for _, group := range []func(*bench) error{authorizing, timing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads, unionReads, hiddenReads} {
+	for _, group := range []func(*bench) error{authorizing, timing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads, unionReads, hiddenReads, verifying, tokens} {
 		if err := group(b); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			failed = append(failed, err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,8 +17,9 @@ import (
 // Client sends JSON to one server as one user, with as little work of its own as possible: it shares the processors
 // with what it measures.
 type Client struct {
-	url  string
-	http *http.Client
+	url    string
+	http   *http.Client
+	bearer string
 }
 
 // newClient has a connection for each worker, or a single one for all that it sends.
@@ -33,8 +35,22 @@ func newClient(kubeconfig []byte, single bool) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: 256, DisableCompression: true, ForceAttemptHTTP2: single}
-	return &Client{url: config.Host, http: &http.Client{Transport: transport}}, nil
+	return &Client{url: config.Host, http: &http.Client{Transport: transportOf(tls, single)}}, nil
+}
+
+func transportOf(tls *tls.Config, single bool) *http.Transport {
+	return &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: 256, DisableCompression: true, ForceAttemptHTTP2: single}
+}
+
+// Bearing is a client with connections of its own that has a token, and no certificate.
+func (c *Client) Bearing(token string) (*Client, error) {
+	transport, ok := c.http.Transport.(*http.Transport)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no certificate to leave out", c.http.Transport)
+	}
+	anonymous := transport.TLSClientConfig.Clone()
+	anonymous.Certificates, anonymous.GetClientCertificate = nil, nil
+	return &Client{url: c.url, http: &http.Client{Transport: transportOf(anonymous, false)}, bearer: token}, nil
 }
 
 // Watch hands over what a watch says, line by line, until the context ends. A watch that ends before is an error. It
@@ -73,6 +89,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) (int,
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+c.bearer)
 	}
 	answer, err := c.http.Do(req)
 	if err != nil {

@@ -35,9 +35,9 @@ func newTokenListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `List your tokens: their ids, when they end, whether they are revoked, and what their links are called. A token itself is never shown.
 Those of others take the verb list on narrowedtokens.access.proviso.dev.
 
-Each server remembers what it has issued itself since it started: the newest 50 tokens of each user, and 4 MiB in all.
-Of several replicas the one answers that you reach; the audit log has every token that was issued. Links that a holder has added
-offline are not known to any server. "kubectl get tokenrevocations" lists what was revoked.`,
+The list is kept in etcd, the same for all replicas: the newest 50 tokens of each user, and 4 MiB in all. If others were dropped that have
+not ended, the command says so; the audit log has every token that was issued. Links that a holder has added offline are not
+known to any server. Revocations of what is listed follow; "proviso history" says who made them.`,
 		Example: `  # Your own
   proviso token list
 
@@ -70,17 +70,49 @@ func (o *TokenListOptions) Run(ctx context.Context) error {
 		return o.print(o.Out, list)
 	}
 	if len(list.Items) == 0 {
-		_, err := terminal.Fprintf(o.Out, "Since %s this server has issued none that has not ended.\n", spellTime(list.Since.Time))
+		if _, err := terminal.Fprintf(o.Out, "There are no tokens that have not ended.\n"); err != nil {
+			return err
+		}
+	} else if err := o.printTokens(list.Items); err != nil {
 		return err
 	}
+	if len(list.Revocations) > 0 {
+		if err := o.printRevocations(list.Revocations); err != nil {
+			return err
+		}
+	}
+	if list.Dropped {
+		terminal.Fprintf(o.ErrOut, "Older tokens that have not ended are not listed: there are too many. The audit log has them, and revoking by user ends them, too.\n")
+	}
+	if list.Unreadable > 0 {
+		terminal.Fprintf(o.ErrOut, "%d tokens are not listed: this server cannot read their entries.\n", list.Unreadable)
+	}
+	return nil
+}
+
+func (o *TokenListOptions) printTokens(items []tokens.Issued) error {
 	return table(o.Out, cutLines("yaml"), nil, func(w io.Writer) {
 		_, _ = terminal.Fprintf(w, "ID\tUSER\tISSUED\tENDS\tSTATE\tLINKS\n")
-		for _, t := range list.Items {
+		for _, t := range items {
 			state := "Active"
 			if t.Revoked {
 				state = "Revoked"
 			}
 			_, _ = terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.User, spellTime(t.Issued.Time), spellTime(t.Expires.Time), state, linkNames(t.Links))
+		}
+	})
+}
+
+func (o *TokenListOptions) printRevocations(all []tokens.Revocation) error {
+	terminal.Fprintf(o.Out, "\n")
+	return table(o.Out, cutLines("yaml"), nil, func(w io.Writer) {
+		_, _ = terminal.Fprintf(w, "REVOCATION\tCREATED\tISSUED BEFORE\tUSERS\tTOKENS\n")
+		for _, r := range all {
+			before := "any time"
+			if r.IssuedBefore != nil {
+				before = spellTime(r.IssuedBefore.Time)
+			}
+			_, _ = terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, spellTime(r.Created.Time), before, strings.Join(r.UserNames, ", "), strings.Join(r.TokenIDs, ", "))
 		}
 	})
 }

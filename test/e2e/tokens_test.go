@@ -90,18 +90,36 @@ func TestTokensOnReplicas(t *testing.T) {
 		}
 	}
 
+	listed := func(at *server) string {
+		t.Helper()
+		out, code := at.proviso(at.kubeconfig, "token", "list", "--user-name", "edgar", "-o", "json", "--server", fmt.Sprintf("https://127.0.0.1:%d", at.port))
+		if code != 0 {
+			t.Fatalf("the list: %s", out)
+		}
+		return out
+	}
 	before := narrow(a)
+	one := listed(a)
+	if strings.Count(one, `"id":`) != 1 || one != listed(b) {
+		t.Errorf("replicas list other tokens:\n%s\n%s", one, listed(b))
+	}
 	a.signal(syscall.SIGKILL)
 	a.wait()
 	if text, err := os.ReadFile(before); err != nil || strings.Contains(string(text), "client-certificate") || strings.Contains(string(text), "client-key") {
 		t.Errorf("the kubeconfig holds another credential, or cannot be read: %v", err)
 	}
 	good("issued by the one that was killed", b, before)
+	if got := listed(b); got != one {
+		t.Errorf("after the one that issued it was killed:\n%s\nwant\n%s", got, one)
+	}
 
 	b.stop()
 	b = start(second, old, fresh) // every replica verifies by the new key before one signs by it
 	a = start(first, fresh, old)
 	after := narrow(a)
+	if two := listed(a); strings.Count(two, `"id":`) != 2 || two != listed(b) {
+		t.Errorf("after both were started again:\n%s\n%s", two, listed(b))
+	}
 	good("the old one at the first", a, before)
 	good("the old one at the second", b, before)
 	good("the new one at the first", a, after)
@@ -111,6 +129,53 @@ func TestTokensOnReplicas(t *testing.T) {
 	bad("the old one where its key is gone", b, before)
 	good("the new one there", b, after)
 	bad("without the new key", start(third, old), after)
+}
+
+// TK-6: what was issued is listed by a server that was killed right after it, and a token that was revoked right before
+// the end stays so.
+func TestTokensSurviveKill(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t) + "/d"
+	start := func() *server { return serve(t, dir, "--feature-gates", "NarrowedTokens=true") }
+	s := start()
+	run := func(args ...string) string {
+		t.Helper()
+		out, code := s.proviso(s.kubeconfig, append(args, "--server", fmt.Sprintf("https://127.0.0.1:%d", s.port))...)
+		if code != 0 {
+			t.Fatalf("%v: %s", args, out)
+		}
+		return out
+	}
+	token := filepath.Join(tempDir(t), "token")
+	var ids []string
+	for n := range 3 {
+		_ = os.Remove(token)
+		run("token", "request", "--allow", "get configmaps -n default", "--description", fmt.Sprintf("agent %d", n), "--out", token)
+		text, err := os.ReadFile(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := narrowedtoken.Inspect(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, read.Payload.ID)
+		if n == 1 {
+			run("token", "revoke", read.Payload.ID)
+		}
+		s.signal(syscall.SIGKILL)
+		s.wait()
+		s = start()
+		s.await("what was issued and revoked", func() bool {
+			out := run("token", "list")
+			for i, id := range ids {
+				if !strings.Contains(out, id) || !strings.Contains(out, fmt.Sprintf("agent %d", i)) {
+					t.Fatalf("%s is not listed:\n%s", id, out)
+				}
+			}
+			return n == 0 || strings.Contains(out, "Revoked") && strings.Contains(out, "REVOCATION")
+		})
+	}
 }
 
 // TM-11: what was approved counts after the server was killed between the approval and its effect, and what was revoked

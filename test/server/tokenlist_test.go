@@ -70,8 +70,11 @@ func TestTokensAreListed(t *testing.T) {
 		`{"apiVersion":"access.proviso.dev/v1alpha1","kind":"TokenRevocation","metadata":{"generateName":"x-"},"spec":{"tokenIDs":["`+one.ID+`"]}}`), http.StatusCreated, "")
 	w.s.await("the revocation to be listed", func() (bool, error) {
 		got, _ := list(lena, "")
-		return len(got.Items) == 2 && got.Items[0].Revoked && got.Items[1].Revoked, nil
+		return len(got.Items) == 2 && got.Items[0].Revoked && got.Items[1].Revoked && len(got.Revocations) == 1 && slices.Equal(got.Revocations[0].TokenIDs, []string{one.ID}), nil
 	})
+	if got, _ := list(luis, ""); len(got.Revocations) != 0 {
+		t.Errorf("his own list has revocations of others: %+v", got.Revocations)
+	}
 }
 
 // TestTokensAndGrants: what was granted by an access request counts for a token that includes grants, within its links

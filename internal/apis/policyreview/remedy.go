@@ -13,9 +13,18 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
 )
+
+// refusedBy is what to do about a link without rules that refuses.
+func refusedBy(link string) string {
+	if link == links.Token {
+		return "the token refuses it, and no grant changes that: the user without the token is decided by the rest of the chain; ask them for a token whose links allow it"
+	}
+	return fmt.Sprintf("%s refuses it, and no grant of the verb changes that", link)
+}
 
 // remedy is what would make the request allowed: a change of the object; or the deny rules that have to go, and the
 // grant that is missing. A rule that is in force cannot be overruled by another of the same place, so that all of them
@@ -25,7 +34,7 @@ func (q *inquiry) remedy(ctx context.Context, steps []*traced) *authz.Remedy {
 	allowed, local, open := false, false, false
 	for _, t := range steps {
 		if t.rules == nil && t.shown.Answer == authz.AnswerDeny {
-			out.Note = fmt.Sprintf("%s refuses it, and no grant of the verb changes that", t.shown.Name)
+			out.Note = refusedBy(t.shown.Name)
 			return out
 		}
 		open = open || t.Open && t.Answer.PossibleDecisions().Has(authorizer.DecisionDeny)

@@ -9,6 +9,7 @@ import (
 // everything is revoked.
 type Revocations struct {
 	ids, users map[string]int64
+	objects    []*accessv1alpha1.TokenRevocation
 	// all tells that one of them cannot be read: it may be about any token.
 	all bool
 }
@@ -16,7 +17,7 @@ type Revocations struct {
 // NewRevocations puts revocations together. Of two about the same, the later one counts. One that does not say until
 // when is about every token.
 func NewRevocations(all []*accessv1alpha1.TokenRevocation) *Revocations {
-	r := &Revocations{ids: map[string]int64{}, users: map[string]int64{}}
+	r := &Revocations{ids: map[string]int64{}, users: map[string]int64{}, objects: all}
 	for _, one := range all {
 		if one.Annotations[policyv1alpha1.AnnotationQuarantined] != "" {
 			r.all = true
@@ -41,6 +42,14 @@ func (r *Revocations) Len() int {
 		return 0
 	}
 	return len(r.ids) + len(r.users)
+}
+
+// Objects are what it was put together from. They must not be changed.
+func (r *Revocations) Objects() []*accessv1alpha1.TokenRevocation {
+	if r == nil {
+		return nil
+	}
+	return r.objects
 }
 
 // Has reports whether a token is revoked, or one that it was asked for with. Times have seconds: a token of the same

@@ -15,12 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/request/bearer"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/ledger"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -39,7 +41,7 @@ type issuer struct {
 	keys    narrowedtoken.Keys
 	longest time.Duration
 	clock   snapshot.Clock
-	ledger  *ledger
+	ledger  *ledger.Ledger
 }
 
 // Longest implements registry.Tokens.
@@ -82,8 +84,11 @@ func (i *issuer) Issue(ctx context.Context, spec accessv1alpha1.NarrowedTokenSpe
 	if dryRun {
 		return status, nil
 	}
+	if err := i.ledger.Enter(ctx, ledger.EntryOf(&p, append(descriptions(b.Token), spec.Description)), now); err != nil {
+		klog.ErrorS(err, "A narrowed token was not issued, because it could not be entered in the list of tokens", "user", p.User.Name, "id", p.ID)
+		return status, apierrors.NewServiceUnavailable("the token cannot be entered in the list of tokens that were issued, and is not issued: try again in a moment")
+	}
 	audit.AddAuditAnnotation(ctx, annotationIssued, p.ID)
-	i.ledger.enter(p, append(descriptions(b.Token), spec.Description), now)
 	ends := metav1.NewTime(until)
 	return accessv1alpha1.NarrowedTokenStatus{Token: token, ID: p.ID, ExpirationTimestamp: &ends}, nil
 }

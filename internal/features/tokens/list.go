@@ -1,11 +1,13 @@
 package tokens
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,19 +19,34 @@ import (
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/turns"
+	"proviso.dev/proviso/internal/state/ledger"
 )
 
 // ListPath serves `proviso token list`. The normal authorization filter asks for get on it. Callers see their own
 // tokens; those of others take the verb list on narrowedtokens.
 const ListPath = "/proviso/tokens"
 
-// List is what a server tells of the tokens that it has issued.
+// List is what a server tells of the tokens that were issued.
 type List struct {
-	Kind       string `json:"kind"`
-	APIVersion string `json:"apiVersion"`
-	// Since is when the server began to remember.
-	Since metav1.Time `json:"since"`
-	Items []Issued    `json:"items"`
+	Kind       string   `json:"kind"`
+	APIVersion string   `json:"apiVersion"`
+	Items      []Issued `json:"items"`
+	// Revocations are those that are about these tokens, or about their users.
+	Revocations []Revocation `json:"revocations"`
+	// Dropped: others have not ended either, and are not listed any more, because there are too many.
+	Dropped bool `json:"dropped,omitempty"`
+	// Unreadable is how many this server cannot read.
+	Unreadable int `json:"unreadable,omitempty"`
+}
+
+// Revocation is a TokenRevocation, as far as it is about what is listed.
+type Revocation struct {
+	Name         string       `json:"name"`
+	Created      metav1.Time  `json:"created"`
+	IssuedBefore *metav1.Time `json:"issuedBefore,omitempty"`
+	TokenIDs     []string     `json:"tokenIDs,omitempty"`
+	UserNames    []string     `json:"userNames,omitempty"`
 }
 
 // Issued is a token that has not ended.
@@ -49,11 +66,12 @@ type Issued struct {
 	From string `json:"from,omitempty"`
 }
 
-// lister serves the ledger.
+// lister serves the ledger. It reads it from etcd each time, so all replicas list the same.
 type lister struct {
 	kernel *feature.Kernel
-	ledger *ledger
-	since  time.Time
+	ledger *ledger.Ledger
+	// turns bounds how many read the tokens of all users at a time (NI-6).
+	turns turns.Queue
 }
 
 // ServeHTTP answers with a List.
@@ -86,6 +104,13 @@ func (l *lister) list(r *http.Request) (*List, error) {
 	case name == "" && !all:
 		name = caller.GetName()
 	}
+	if all {
+		done, err := l.turns.Take(r.Context(), caller)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	if name != caller.GetName() {
 		decision, why, err := l.kernel.Gate.Chain.Authorize(r.Context(), authorizer.AttributesRecord{User: caller, Verb: "list", APIGroup: accessv1alpha1.GroupName,
 			APIVersion: accessv1alpha1.SchemeGroupVersion.Version, Resource: narrowedTokens, ResourceRequest: true})
@@ -93,7 +118,7 @@ func (l *lister) list(r *http.Request) (*List, error) {
 			return nil, apierrors.NewForbidden(accessv1alpha1.Resource(narrowedTokens), "", fmt.Errorf("tokens of others are for those who may list narrowedtokens.%s%s", accessv1alpha1.GroupName, because(why)))
 		}
 	}
-	return l.told(name), nil
+	return l.told(r.Context(), name)
 }
 
 func because(why string) string {
@@ -104,17 +129,57 @@ func because(why string) string {
 }
 
 // told is what is told of the tokens of a user, or of all.
-func (l *lister) told(name string) *List {
+func (l *lister) told(ctx context.Context, name string) (*List, error) {
 	snap, now := l.kernel.Store.Now()
-	out := &List{Kind: "NarrowedTokenList", APIVersion: "tools.proviso.dev/v1alpha1", Since: metav1.NewTime(l.since.UTC().Truncate(time.Second)), Items: []Issued{}}
-	for _, i := range l.ledger.of(name, now) {
-		p := &i.payload
-		one := Issued{ID: p.ID, User: p.User.Name, Issued: metav1.Unix(p.Issued, 0), Expires: metav1.Unix(p.Expires, 0), Revoked: snap.Revoked.Has(p),
-			Links: i.descriptions, Audience: p.Audience, IncludeGrants: p.Grants}
-		if n := len(p.Ancestors); n > 0 {
-			one.From = p.Ancestors[n-1].ID
+	listed, err := l.ledger.List(ctx, name, now)
+	if err != nil {
+		klog.ErrorS(err, "The list of narrowed tokens cannot be read")
+		return nil, apierrors.NewServiceUnavailable("the list of tokens cannot be read: try again in a moment")
+	}
+	out := &List{Kind: "NarrowedTokenList", APIVersion: "tools.proviso.dev/v1alpha1", Items: []Issued{}, Dropped: listed.Dropped, Unreadable: listed.Unreadable}
+	about := subjects{all: name == "", user: name, ids: map[string]bool{}}
+	for i := range listed.Entries {
+		e := &listed.Entries[i]
+		about.ids[e.ID] = true
+		one := Issued{ID: e.ID, User: e.User, Issued: metav1.Unix(e.Issued, 0), Expires: metav1.Unix(e.Expires, 0), Revoked: snap.Revoked.Has(e.Payload()),
+			Links: e.Links, Audience: e.Audience, IncludeGrants: e.Grants}
+		if n := len(e.From); n > 0 {
+			one.From = e.From[n-1].ID
 		}
 		out.Items = append(out.Items, one)
 	}
+	out.Revocations = about.revocations(snap.Revoked.Objects())
+	return out, nil
+}
+
+// subjects are whom and what a list is about.
+type subjects struct {
+	all  bool
+	user string
+	ids  map[string]bool
+}
+
+// revocations are those about the subjects, with nothing about others, the oldest first.
+func (s *subjects) revocations(objects []*accessv1alpha1.TokenRevocation) []Revocation {
+	out := []Revocation{}
+	for _, o := range objects {
+		one := Revocation{Name: o.Name, Created: o.CreationTimestamp, IssuedBefore: o.Spec.IssuedBefore}
+		for _, id := range o.Spec.TokenIDs {
+			if s.all || s.ids[id] {
+				one.TokenIDs = append(one.TokenIDs, id)
+			}
+		}
+		for _, user := range o.Spec.UserNames {
+			if s.all || s.user == user {
+				one.UserNames = append(one.UserNames, user)
+			}
+		}
+		if s.all || len(one.TokenIDs)+len(one.UserNames) > 0 {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b Revocation) int {
+		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }

@@ -2,13 +2,17 @@ package tokens
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
+	clientrbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
@@ -18,7 +22,17 @@ import (
 // Requester is the role that lets its subjects ask for tokens of their own, and list them.
 const Requester = "proviso:token-requester"
 
-// role writes it, once: an admin who changes or unbinds it has the last word.
+// requesterRules are what the role allows. They are written nowhere else.
+func requesterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{accessv1alpha1.GroupName}, Resources: []string{narrowedTokens}, Verbs: []string{"create"}},
+		{NonResourceURLs: []string{ListPath}, Verbs: []string{"get"}},
+	}
+}
+
+// role writes it, as upstream does its own: rules that are missing are added at each start, unless the annotation
+// rbac.authorization.kubernetes.io/autoupdate of the role is false, and none is taken away. The binding is written
+// once: an admin who unbinds it has the last word.
 type role struct {
 	kernel    *feature.Kernel
 	everybody bool
@@ -45,13 +59,33 @@ func (r role) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.RbacV1().ClusterRoles().Get(ctx, Requester, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.reconcile(ctx, client.RbacV1()) })
+}
+
+// reconcile creates the role, or adds what is missing in it.
+func (r role) reconcile(ctx context.Context, client clientrbacv1.RbacV1Interface) error {
+	there, err := client.ClusterRoles().Get(ctx, Requester, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return r.create(ctx, client)
+	}
+	if err != nil || there.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
 		return err
 	}
-	// The binding comes first: a server that dies in between tries again.
+	missing := slices.DeleteFunc(requesterRules(), func(want rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(there.Rules, func(has rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(has, want) })
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	there.Rules = append(there.Rules, missing...)
+	_, err = client.ClusterRoles().Update(ctx, there, metav1.UpdateOptions{})
+	return err
+}
+
+// create writes the binding first: a server that dies in between tries again.
+func (r role) create(ctx context.Context, client clientrbacv1.RbacV1Interface) error {
 	if r.everybody {
-		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		_, err := client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: Requester},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Requester},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
@@ -60,12 +94,9 @@ func (r role) write(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: Requester},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{accessv1alpha1.GroupName}, Resources: []string{narrowedTokens}, Verbs: []string{"create"}},
-			{NonResourceURLs: []string{ListPath}, Verbs: []string{"get"}},
-		},
+	_, err := client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: Requester, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
+		Rules:      requesterRules(),
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil

@@ -9,25 +9,30 @@ import (
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/state/ledger"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// sweeper deletes revocations that no token can be about any more (TK-6).
+// sweeper deletes revocations that no token can be about any more, and tokens that have ended from the list (TK-6).
 type sweeper struct {
 	kernel  *feature.Kernel
 	longest time.Duration
 	from    snapshot.Source
+	ledger  *ledger.Ledger
 }
 
 // Run implements feature.Runner.
 func (s *sweeper) Run(ctx context.Context) {
-	feature.Repeat(ctx, time.Minute, "Revocations that are over were not deleted", s.sweep)
+	feature.Repeat(ctx, time.Minute, "Revocations and tokens that are over were not deleted", s.sweep)
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {
 	now, known := s.kernel.Store.Clock().Now()
 	if !known || s.kernel.Clients == nil || s.kernel.Replicas.Agreed() != nil {
 		return nil //nolint:nilerr // later
+	}
+	if err := s.ledger.Trim(ctx, now); err != nil {
+		return fmt.Errorf("the list of tokens: %w", err)
 	}
 	objects, err := s.from.Objects(snapshot.TokenRevocations)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/bearer"
+	"proviso.dev/proviso/internal/request/turns"
+	"proviso.dev/proviso/internal/state/ledger"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -38,6 +40,8 @@ type Config struct {
 	Longest time.Duration
 	// Bound knows whether what a credential was bound to still exists.
 	Bound authorize.Bound
+	// Etcd is where the list of the tokens that were issued is stored.
+	Etcd ledger.Etcd
 	// Everybody lets every authenticated user ask for tokens, in a server that starts for the first time.
 	Everybody bool
 }
@@ -53,7 +57,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Bound == nil {
 		cfg.Bound = bearer.NothingBound()
 	}
-	book := &ledger{}
+	if cfg.Etcd == nil {
+		return feature.System{}, errors.New("narrowed tokens need a place for the list of those that were issued")
+	}
+	book := ledger.New(cfg.Etcd)
 	tier := authorize.NewToken(k.Store, narrowedtoken.NewCompiler(k.Compiler.CompileRule), cfg.Bound)
 	return feature.System{
 		Name: "narrowed tokens", Gate: Gate,
@@ -68,9 +75,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Registry: func(c *registry.Config) {
 			c.Tokens = &issuer{keys: cfg.Keys, longest: cfg.Longest, clock: k.Store.Clock(), ledger: book}
 		},
-		Paths: []feature.Path{{Path: ListPath, Handler: &lister{kernel: k, ledger: book, since: time.Now()}}},
+		Paths: []feature.Path{{Path: ListPath, Handler: &lister{kernel: k, ledger: book, turns: turns.Queue{Slots: 2}}}},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
-			return []feature.Runner{feature.RunnerFunc(role{k, cfg.Everybody}.ensure), &sweeper{kernel: k, longest: cfg.Longest, from: from}}, nil
+			return []feature.Runner{feature.RunnerFunc(role{k, cfg.Everybody}.ensure), &sweeper{kernel: k, longest: cfg.Longest, from: from, ledger: book}}, nil
 		},
 	}, nil
 }

@@ -168,6 +168,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		if cfg.Tokens, err = own.tokenConfig(); err != nil {
 			return cfg, err
 		}
+		cfg.Tokens.Etcd = s.journal
 		if cfg.Tokens.Bound, err = newBoundObjects(informers, s.kernel.Clients); err != nil {
 			return cfg, err
 		}

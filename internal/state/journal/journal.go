@@ -54,8 +54,8 @@ func New(cfg Config) *Journal {
 	}
 }
 
-// client connects when it is needed.
-func (j *Journal) client() (*clientv3.Client, error) {
+// Client connects when it is needed.
+func (j *Journal) Client() (*clientv3.Client, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.connected != nil {
@@ -81,8 +81,13 @@ func (j *Journal) Close() {
 // timeout bounds what one call of etcd may take.
 const timeout = 10 * time.Second
 
-// transform is how entries about a resource are encrypted.
-func (j *Journal) transform(resource schema.GroupResource) (value.Transformer, bool) {
+// Below is where something else of the server's own is stored, beside the journal.
+func (j *Journal) Below(name string) string {
+	return path.Join("/", j.cfg.Prefix, "proviso.dev", name) + "/"
+}
+
+// Transformer is how entries about a resource are encrypted.
+func (j *Journal) Transformer(resource schema.GroupResource) (value.Transformer, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t, known := j.transforms[resource]
@@ -112,11 +117,11 @@ func (j *Journal) newKey(resource schema.GroupResource, now time.Time) (string, 
 
 // put writes an entry.
 func (j *Journal) put(ctx context.Context, key string, e *Entry) error {
-	client, err := j.client()
+	client, err := j.Client()
 	if err != nil {
 		return err
 	}
-	transform, known := j.transform(schema.GroupResource{Group: e.Group, Resource: e.Resource})
+	transform, known := j.Transformer(schema.GroupResource{Group: e.Group, Resource: e.Resource})
 	if !known {
 		return fmt.Errorf("%s is not journaled", e.Resource)
 	}
@@ -132,7 +137,7 @@ func (j *Journal) put(ctx context.Context, key string, e *Entry) error {
 
 // forget takes back the entry of a change that was not made.
 func (j *Journal) forget(ctx context.Context, key string) {
-	client, err := j.client()
+	client, err := j.Client()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
@@ -148,7 +153,7 @@ const trimEvery = 16
 
 // trim drops the oldest entries beyond those that are kept.
 func (j *Journal) trim(ctx context.Context) error {
-	client, err := j.client()
+	client, err := j.Client()
 	if err != nil {
 		return err
 	}
@@ -202,7 +207,7 @@ func (j *Journal) Records(ctx context.Context) (records []Record, unreadable int
 	if j == nil || j.cfg.Entries == 0 {
 		return nil, 0, ErrOff
 	}
-	client, err := j.client()
+	client, err := j.Client()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -238,7 +243,7 @@ func (j *Journal) Records(ctx context.Context) (records []Record, unreadable int
 func (j *Journal) record(ctx context.Context, kv *mvccpb.KeyValue) (r Record, err error) {
 	key := string(kv.Key)
 	_, resource, _ := strings.Cut(strings.TrimPrefix(key, j.prefix), ".")
-	transform, known := j.transform(schema.ParseGroupResource(resource))
+	transform, known := j.Transformer(schema.ParseGroupResource(resource))
 	if !known {
 		return r, fmt.Errorf("%s is not journaled", resource)
 	}

@@ -192,7 +192,7 @@ func TestJournal(t *testing.T) {
 	if all := entries(); len(all) != 6 || !strings.Contains(string(all[5].After), `"31"`) {
 		t.Errorf("%d entries, the last %s", len(all), all[len(all)-1].After)
 	}
-	client, err := j.client()
+	client, err := j.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestJournal(t *testing.T) {
 	if inner.writes != before {
 		t.Error("a change was made that is not in the journal")
 	}
-	if got := New(Config{}).Around(scheme.Scheme)(resource, nil, inner); got != storage.Interface(inner) {
+	if got := New(Config{}).Around(scheme.Scheme)(resource, &storagebackend.ConfigForResource{}, inner); got != storage.Interface(inner) {
 		t.Error("a journal of nothing is kept")
 	}
 }

@@ -49,10 +49,13 @@ var kept = map[schema.GroupResource]string{
 func (j *Journal) Around(convert Converter) func(schema.GroupResource, *storagebackend.ConfigForResource, storage.Interface) storage.Interface {
 	return func(resource schema.GroupResource, config *storagebackend.ConfigForResource, inner storage.Interface) storage.Interface {
 		version, keep := kept[resource]
-		if j == nil || j.cfg.Entries == 0 || convert == nil || !keep {
+		if j == nil || convert == nil || !keep {
 			return inner
 		}
 		j.know(resource, config.Transformer)
+		if j.cfg.Entries == 0 {
+			return inner
+		}
 		return &store{Interface: inner, journal: j, resource: resource, version: schema.GroupVersion{Group: resource.Group, Version: version}, convert: convert}
 	}
 }
