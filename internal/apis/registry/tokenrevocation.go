@@ -60,6 +60,7 @@ func withTokens(all map[string]rest.Storage, cfg Config, revocations *storage[*a
 type tokenRevocations struct {
 	*storage[*access.TokenRevocation]
 	tokens Tokens
+	pace   pace
 }
 
 // Create revokes. A caller with a narrowed token needs no right, and can revoke that token, once.
@@ -71,6 +72,9 @@ func (s *tokenRevocations) Create(ctx context.Context, obj runtime.Object, valid
 		}
 		r.ObjectMeta = metav1.ObjectMeta{Name: "token-" + token.Payload.ID}
 		r.Spec.IssuedBefore = nil // now, so that it is about this token
+		if err := s.pace.allow(token.Payload.User.Name, time.Now()); err != nil {
+			return nil, err
+		}
 	}
 	return s.storage.Create(ctx, obj, validation, options)
 }
