@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // hiddenKind is a kind with hidden fields, of which each world has other values.
@@ -51,9 +52,10 @@ func pickOf[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 func (k hiddenKind) drawStep(r *rand.Rand, shown string) hiddenStep {
 	value := pickOf(r, hiddenValues...)
 	set := fmt.Sprintf(pickOf(r, k.sets...), value)
-	s := hiddenStep{accept: pickOf(r, "application/json", "application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")}
+	s := hiddenStep{accept: pickOf(r, "application/json", "application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json", protobuf+",application/json",
+		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json")}
 	query := pickOf(r, "?fieldManager=blind", "?fieldManager=blind", "?fieldManager=other", "?fieldManager=blind&dryRun=All", "?fieldManager=blind&fieldValidation=Strict")
-	switch r.IntN(11) {
+	switch r.IntN(14) {
 	case 0, 1:
 		s.method, s.suffix = http.MethodGet, pickOf(r, "/x", "", "?limit=1", "?fieldSelector=spec.pin%3D"+value, "?fieldSelector=metadata.name%3Dx", "?labelSelector=a")
 	case 2, 10:
@@ -77,10 +79,50 @@ func (k hiddenKind) drawStep(r *rand.Rand, shown string) hiddenStep {
 		s.body = pickOf(r, shown, shown, strings.Replace(shown, `"metadata":{`, `"metadata":{"labels":{"p":"q"},`, 1),
 			fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"},%s}`, k.api, k.kind, k.body(value)),
 			fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"}}`, k.api, k.kind))
+	case 11:
+		s.method, s.suffix = http.MethodGet, "/x/"+pickOf(r, "scale", "status", "none")
+		if r.IntN(2) == 0 {
+			s.method, s.suffix, s.contentType = http.MethodPatch, s.suffix+query, pickOf(r, mergePatch, strategic, jsonPatch)
+			s.body = pickOf(r, set, `{"status":{"replicas":1}}`, `{"spec":{"replicas":2}}`, `[{"op":"test","path":"`+pickOf(r, k.pointers...)+`","value":"`+value+`"}]`)
+		}
+	case 12:
+		s.method, s.suffix, s.contentType = http.MethodPost, query, jsonBody
+		s.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"},%s}`, k.api, k.kind, k.body(value))
+		if r.IntN(2) == 0 {
+			s.suffix, s.body = "?dryRun=All", strings.Replace(s.body, `"name":"x"`, `"name":"y"`, 1)
+		}
+	case 13:
+		s.method, s.suffix = http.MethodGet, "/x"
+		if r.IntN(8) == 0 { // it takes a second
+			s.suffix = "?watch=true&timeoutSeconds=1" + pickOf(r, "&resourceVersion=0", "&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan", "&fieldSelector=metadata.name%3Dx&resourceVersion=0")
+			if strings.HasPrefix(s.accept, protobuf) {
+				s.accept = "application/json"
+			}
+		}
 	case 9:
 		s.method, s.suffix = http.MethodDelete, pickOf(r, "/x?dryRun=All", "?dryRun=All", "/x?dryRun=All&propagationPolicy=Foreground", "/x")
 	}
 	return s
+}
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// legible is an answer as JSON, if it is protobuf.
+func legible(t *testing.T, answer string) string {
+	t.Helper()
+	head, body, _ := strings.Cut(answer, "\n")
+	if !strings.Contains(head, protobuf) {
+		return answer
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(body), nil, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", head, err)
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head + "\n" + string(text)
 }
 
 // pieces are the parts of an answer, in order: managers are listed by their times, which may differ.
@@ -96,7 +138,7 @@ var writtenVersion = regexp.MustCompile(`"(resourceVersion|uid)":"[^"]*",?`)
 // label.
 func (f *fieldWorld) squint(t *testing.T, namespace string) {
 	t.Helper()
-	f.grant(t, "squint", []string{"", "apps", "example.com"}, []string{"secrets", "deployments", "safes"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+	f.grant(t, "squint", []string{"", "apps", "example.com"}, []string{"secrets", "deployments", "safes", "deployments/scale", "deployments/status", "safes/status"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 	f.openPolicy(t, namespace)
 	f.admin(t, http.MethodPost, fmt.Sprintf(policyRoles, namespace, "roles"), "application/yaml",
 		`{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: open}, rules: [{verbs: ["reveal:example.com/secretdata", "reveal:example.com/env", "reveal:example.com/credentials"], resourceKinds: [secrets, deployments, safes.example.com], where: 'resource.metadata.labels["open"] == "yes"'}]}`)
@@ -151,7 +193,7 @@ func TestSearchForHiddenValues(t *testing.T) {
 				s := k.drawStep(rand.New(&source), writtenVersion.ReplaceAllString(seen[i], ""))
 				step = s
 				asking.Go(func() {
-					got := f.raw(t, caller, s.method, fmt.Sprintf(k.path, w)+s.suffix, s.contentType, s.accept, s.body)
+					got := legible(t, f.raw(t, caller, s.method, fmt.Sprintf(k.path, w)+s.suffix, s.contentType, s.accept, s.body))
 					answers[i] = volatile.ReplaceAllString(strings.ReplaceAll(got, w, "world"), "")
 				})
 			}

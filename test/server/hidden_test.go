@@ -63,7 +63,7 @@ func hiding(t *testing.T) (*fieldWorld, *instance) {
 		f.apply(t, fieldsGroup+"/"+name, fmt.Sprintf(hidingRules, name, "safes.example.com", field, name, "Nothing"))
 	}
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
-	f.grant(t, "blind", []string{"", "apps", "example.com"}, []string{"secrets", "configmaps", "pods", "deployments", "controllerrevisions", "safes", "deployments/scale"}, all...)
+	f.grant(t, "blind", []string{"", "apps", "example.com"}, []string{"secrets", "configmaps", "pods", "deployments", "controllerrevisions", "safes", "deployments/scale", "deployments/status", "safes/status"}, all...)
 	f.grant(t, "sighted", []string{"", "apps", "example.com"}, []string{"secrets", "configmaps", "pods", "deployments", "safes"}, append(all, "reveal:example.com/secretdata", "reveal:example.com/mapdata",
 		"reveal:example.com/env", "reveal:example.com/credentials", "reveal:example.com/pin", "reveal:example.com/codes")...)
 	f.settled(t, "the rights", func() bool {
