@@ -139,6 +139,9 @@ func (s *Server) Stop() {
 	}
 }
 
+// CertificateLife is how long the certificates of users last: longer than any search.
+const CertificateLife = 12 * time.Hour
+
 // As is a client configuration for a user with a certificate of his own.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.T.Helper()
@@ -146,7 +149,7 @@ func (s *Server) As(user string, groups ...string) *rest.Config {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	kubeconfig, err := pki.IssueClient(files, pki.ClientRequest{User: user, Groups: groups, TTL: 24 * time.Hour})
+	kubeconfig, err := pki.IssueClient(files, pki.ClientRequest{User: user, Groups: groups, TTL: CertificateLife})
 	if err != nil {
 		s.T.Fatal(err)
 	}
