@@ -3818,7 +3818,7 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref comm
 					},
 					"resourceKind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path that is no resource, such as /metrics; or * for all resources.",
+							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path outside of resources, such as /metrics; or * for all resources.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4416,7 +4416,7 @@ func schema_proviso_api_authorization_v1alpha1_RuleTrace(ref common.ReferenceCal
 					},
 					"yields": {
 						SchemaProps: spec.SchemaProps{
-							Description: "yields is true for a deny rule of the namespace that has no effect, because somebody with power over the whole cluster allows the request.",
+							Description: "yields is true for a deny rule of the namespace that has no effect, because a grant for the whole cluster allows the request.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4828,7 +4828,7 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 					},
 					"resourceKind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path that is no resource, such as /metrics; or * for all resources.",
+							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path outside of resources, such as /metrics; or * for all resources.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -7,7 +7,7 @@
 //   - nobody ends with a right that nobody who acted held, and nobody's rights change without cause;
 //   - those who ask for access get it only by the approval of others who may, and only until it ends;
 //   - with a narrowed token nothing succeeds that one of its links does not allow, or name where it must;
-//   - exclusive fields and protected attributes are as they were, unless somebody who may has written them;
+//   - exclusive fields and protected attributes are as they were, unless an actor who may has written them;
 //   - no request costs more than its bound, and a change of policy is soon effective.
 //
 // What it finds is shrunk to the shortest sequence and kept in testdata, which `go test` replays.

@@ -78,7 +78,7 @@ func (l List) NotDone(seen []string) (left []string) {
 	for listed := range l {
 		words := strings.Fields(listed)
 		if words[0] == "server" || words[0] == "leader-election" || words[0] == "root-ca-cert-publisher" {
-			continue // they write from time to time, or when somebody else has
+			continue // they write from time to time, or when another client has
 		}
 		if !slices.ContainsFunc(seen, func(deed string) bool {
 			return deed == listed || words[2] == "*" && strings.HasPrefix(deed, words[0]+" "+words[1]+" ")

@@ -142,7 +142,7 @@ func (s *Server) Stop() {
 // CertificateLife is how long the certificates of users last: longer than any search.
 const CertificateLife = 12 * time.Hour
 
-// As is a client configuration for a user with a certificate of his own.
+// As is a client configuration for a user with a certificate of their own.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.T.Helper()
 	files, err := pki.Open(s.Dir)

@@ -62,8 +62,8 @@ func settings(t testing.TB, everyday int) (budget time.Duration, seed int64, run
 	return budget, seed, runs
 }
 
-// TooFew fails a law whose everyday rounds saw too little of something to prove anything: then the generator is no
-// good. For any other number of rounds it only says so, since how many a machine gets through in a time is not judged.
+// TooFew fails a law whose everyday rounds saw too little of something to prove anything: then the generator is
+// bad. For any other number of rounds it only says so, since how many a machine gets through in a time is not judged.
 func TooFew(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(EnvTime) == "" && os.Getenv(EnvRuns) == "" {

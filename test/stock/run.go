@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Run runs what there is of the three until the context ends, or one of them does.
+// Run runs those of the three that are set until the context ends, or one of them does.
 func (p *Pair) Run(ctx context.Context, out io.Writer) error {
 	ended := make(chan error, 3)
 	var stops []func()

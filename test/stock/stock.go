@@ -1,5 +1,5 @@
 // Package stock sets up a stock kube-apiserver, an etcd and a sidecar, all from the modules of this repository, for
-// tests that need the real ones. It says which processes to start; whoever asks starts them.
+// tests that need the real ones. It says which processes to start; the test starts them.
 package stock
 
 import (

@@ -240,10 +240,10 @@ type AccessDecision struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// AccessVerdict is what somebody says to a request.
+// AccessVerdict is what a decision says to a request.
 type AccessVerdict string
 
-// What somebody says to a request.
+// What a decision can say to a request.
 const (
 	Approve AccessVerdict = "Approve"
 	Deny    AccessVerdict = "Deny"

@@ -32,7 +32,7 @@ type SubjectAccessReviewSpec struct {
 	Verb string `json:"verb"`
 
 	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod),
-	// in any case; or a path that is no resource, such as /metrics; or * for all resources.
+	// in any case; or a path outside of resources, such as /metrics; or * for all resources.
 	ResourceKind string `json:"resourceKind"`
 
 	// resourceName is the name of the object that is asked about.

@@ -105,8 +105,8 @@ type RuleTrace struct {
 	// +optional
 	Decides bool `json:"decides,omitempty"`
 
-	// yields is true for a deny rule of the namespace that has no effect, because somebody with power over the whole
-	// cluster allows the request.
+	// yields is true for a deny rule of the namespace that has no effect, because a grant for the whole cluster
+	// allows the request.
 	// +optional
 	Yields bool `json:"yields,omitempty"`
 }

@@ -1307,7 +1307,7 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRevi
 					},
 					"response": {
 						SchemaProps: spec.SchemaProps{
-							Description: "response is the answer. It is set by whoever evaluates the conditions.",
+							Description: "response is the answer. The evaluator of the conditions sets it.",
 							Ref:         ref(v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName()),
 						},
 					},

@@ -18,7 +18,7 @@ type AuthorizationConditionsReview struct {
 	// +optional
 	Request *AuthorizationConditionsRequest `json:"request,omitempty"`
 
-	// response is the answer. It is set by whoever evaluates the conditions.
+	// response is the answer. The evaluator of the conditions sets it.
 	// +optional
 	Response *AuthorizationConditionsResponse `json:"response,omitempty"`
 }

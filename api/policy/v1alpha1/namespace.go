@@ -18,7 +18,7 @@ const FinalizerNamespace = "policy.proviso.dev/namespace"
 
 // BelongsTo reports whether an object belongs to the namespace with this UID, which was created then. What was stored
 // before UIDs were kept belongs to a namespace that was there before it. What cannot be read does not say when it was
-// made, and belongs to whichever namespace is there: it denies (SV-8), and nobody but an admin removes it.
+// made, and belongs to whichever namespace is there: it denies (SV-8), and only an admin removes it.
 func BelongsTo(object metav1.Object, uid types.UID, created metav1.Time) bool {
 	if carried := object.GetAnnotations()[AnnotationNamespaceUID]; carried != "" {
 		return carried == string(uid)

@@ -87,7 +87,7 @@ type PolicyRule struct {
 
 	// Unrecognized holds the keys of the input that are not fields of a rule. Dropping one could widen the rule (a
 	// misspelled where) or turn its meaning around (a misspelled deny), so they are kept through every round trip,
-	// refused when written, and whoever evaluates the rule must treat a rule that has any as one that may deny.
+	// refused when written, and every evaluator must treat a rule that has any as one that may deny.
 	Unrecognized map[string]runtime.RawExtension `json:"-"`
 }
 
@@ -113,7 +113,7 @@ type AttributeRestrictions struct {
 	SameNodeRestriction bool `json:"sameNodeRestriction,omitempty"`
 
 	// Unrecognized holds the restrictions of the input that are not known. They are kept through every round trip,
-	// refused when written, and whoever evaluates the rule must treat a rule that has any as one that may deny.
+	// refused when written, and every evaluator must treat a rule that has any as one that may deny.
 	Unrecognized map[string]runtime.RawExtension `json:"-"`
 
 	// Spelling holds the keys of the original design that the restrictions were given with. They are written back as

@@ -19,7 +19,7 @@ type AccessDesk interface {
 	Now() (time.Time, bool)
 	// Namespace finds a namespace with its labels.
 	Namespace(ctx context.Context, name string) (metav1.Object, error)
-	// IsImpersonated reports whether the caller of a request acts as somebody else.
+	// IsImpersonated reports whether the caller of a request acts as another user.
 	IsImpersonated(ctx context.Context) bool
 	// ByGrant reports whether a request was made possible by a grant.
 	ByGrant(ctx context.Context) bool

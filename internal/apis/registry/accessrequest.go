@@ -290,7 +290,7 @@ func pendingFor(rule *access.AccessRule) time.Duration {
 	return time.Duration(*rule.Spec.PendingSeconds) * time.Second
 }
 
-// caller is who asks, and when. Nobody asks, approves or revokes as somebody else (TM-12).
+// caller is who asks, and when. Nobody asks, approves or revokes as another user (TM-12).
 func (s *accessRequests) caller(ctx context.Context, name string) (user.Info, time.Time, error) {
 	caller, ok := request.UserFrom(ctx)
 	now, known := s.desk.Now()
@@ -298,7 +298,7 @@ func (s *accessRequests) caller(ctx context.Context, name string) (user.Info, ti
 	case !ok || caller.GetName() == user.Anonymous:
 		return nil, now, s.forbidden(name, "this takes a user who is known by name")
 	case s.desk.IsImpersonated(ctx):
-		return nil, now, s.forbidden(name, "asking, approving and revoking are for people themselves: this request is made as somebody else")
+		return nil, now, s.forbidden(name, "asking, approving and revoking are for people themselves: this request impersonates another user")
 	case !known:
 		return nil, now, apierrors.NewServiceUnavailable("the clock of this server cannot be trusted at the moment")
 	}

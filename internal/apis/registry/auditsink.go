@@ -123,8 +123,8 @@ func (l *sinkSlot) release() {
 	}
 }
 
-// settle keeps the bound among servers that share the store: each can let one in at the same moment, and whoever then
-// finds one too many takes its own back.
+// settle keeps the bound among servers that share the store: each can let one in at the same moment, and the one
+// that then finds one too many takes its own back.
 func (s *auditSinks) settle(ctx context.Context, created runtime.Object) (runtime.Object, error) {
 	sink := cast[*audit.AuditSink](created)
 	full := s.room(ctx, sink.Name, s.max)

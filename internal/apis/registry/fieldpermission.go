@@ -61,7 +61,7 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 	}
 }
 
-// fieldPermissions asks for the verb escalate before a declaration is written: mapping a permission that somebody holds
+// fieldPermissions asks for the verb escalate before a declaration is written: mapping a permission that a user holds
 // to another field gives them that field.
 type fieldPermissions struct {
 	*storage[*policy.FieldPermission]

@@ -81,7 +81,7 @@ func (p places) claim(ctx context.Context, resource schema.GroupResource, object
 	return nil
 }
 
-// keepPlace lets nobody but the server say to which namespace an object belongs, or whether it waits for that to be
+// keepPlace lets only the server say to which namespace an object belongs, or whether it waits for that to be
 // gone.
 func keepPlace(ctx context.Context, object, old metav1.Object) {
 	if selfclient.IsServer(ctx) {

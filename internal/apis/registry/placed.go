@@ -209,7 +209,7 @@ func (s *placedStorage[C]) release(ctx context.Context, c C, validation rest.Val
 	return out, storeerr.InterpretUpdateError(err, s.kind.resource(), c.GetName())
 }
 
-// remove takes an object out of the store, whoever has put a finalizer on it.
+// remove takes an object out of the store, whatever finalizers it has.
 func remove[C object](ctx context.Context, store *genericregistry.Store, c C, validation rest.ValidateObjectFunc, dryRun bool) (runtime.Object, error) {
 	key, err := store.KeyFunc(ctx, c.GetName())
 	if err != nil {

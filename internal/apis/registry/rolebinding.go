@@ -239,7 +239,7 @@ func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ b
 	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
 }
 
-// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, whoever asks: the namespace
+// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, for every caller: the namespace
 // controller deletes everything in whatever order, and can be system:masters. The binding goes with its container, when
 // the namespace is gone.
 func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, role policy.PolicyRole) error {
@@ -255,7 +255,7 @@ func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, 
 }
 
 // role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any
-// more; who has it already can still be changed: taking it from somebody must always be possible.
+// more; who has it already can still be changed: taking it from a subject must always be possible.
 func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
 	if b.RoleRef.ClusterRole() {
 		return policy.PolicyRole{}, nil // the escalation check looks at it

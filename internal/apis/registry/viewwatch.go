@@ -198,7 +198,7 @@ func (w *entryWatch[C, V]) translate(ctx context.Context, event watch.Event) boo
 			}
 		}
 	}
-	// Whoever resumes need not see this again.
+	// A client that resumes need not see this again.
 	return !changed || !w.live || !w.bookmarks || w.bookmark(ctx, c.GetResourceVersion(), nil)
 }
 

@@ -291,7 +291,7 @@ func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.Va
 			return nil, false, err
 		}
 		if preconditions != nil && preconditions.ResourceVersion != nil {
-			break // somebody else changed it, and the caller wanted exactly the version that was there before
+			break // another writer changed it, and the caller wanted exactly the version that was there before
 		}
 	}
 	return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("others keep changing it; try again"))

@@ -38,7 +38,7 @@ func NewCache(c *Compiler) *Cache {
 // Compiler is what the cache compiles with.
 func (c *Cache) Compiler() *Compiler { return c.compiler }
 
-// Stored returns the program of a stored expression, to be compiled when somebody
+// Stored returns the program of a stored expression, to be compiled when a request
 // needs it. It takes no time, however long compiling takes.
 func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
 	key := cacheKey{kind, apiVersion, source}
@@ -103,8 +103,8 @@ func entryOf(e *list.Element) *Deferred {
 	return d
 }
 
-// Deferred is an expression that is compiled when it is needed first, by whoever
-// needs it: whoever publishes policy does not wait for it. Compiling takes
+// Deferred is an expression that is compiled when it is needed first, by the request
+// that needs it: publishing policy does not wait for it. Compiling takes
 // bounded time and always gives the same.
 type Deferred struct {
 	compiler *Compiler

@@ -40,7 +40,7 @@
 // Compiling is bounded by counting (package limits), before anything is compiled: bytes, words,
 // nodes, depth, calls, the depth of types and the steps of regular expressions.
 // It depends on the text alone, so that every replica refuses the same. A Cache
-// compiles a stored text once, when somebody needs it.
+// compiles a stored text once, when a request needs it.
 //
 // # Cost
 //

@@ -64,7 +64,7 @@ func guarded(checked *cel.Ast) map[int64]guard {
 			}
 		case "matches", "find", "findAll":
 			pattern, _, constant := limits.PatternOf(call)
-			steps, err := limits.PatternSteps(pattern) // one that is no pattern was refused, or fails when it is called
+			steps, err := limits.PatternSteps(pattern) // one that is not a pattern was refused, or fails when it is called
 			if !constant || err != nil || steps > len(pattern)+1 {
 				found[e.ID()] = guardRegex
 			}

@@ -23,7 +23,7 @@ const (
 	lookUpEvery = 256
 )
 
-// meterVar is how the meter is found from within a loop. It is no identifier
+// meterVar is how the meter is found from within a loop. It is not an identifier
 // of CEL, so that no expression can name it.
 const meterVar = "@meter"
 

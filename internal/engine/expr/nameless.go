@@ -15,8 +15,8 @@ const TypeNamed = "policy.proviso.dev/named"
 // OfEach makes a condition on `request.name` one on the name of each object,
 // if a request about objects names none. What is created, listed or deleted as
 // a collection has names all the same, and so has what a question without a name
-// is about: a condition by name must not be got round by them (PO-20). Whoever
-// cannot show the objects decides nothing by the empty name.
+// is about: a condition by name must not be got round by them (PO-20). A caller
+// that cannot show the objects decides nothing by the empty name.
 func OfEach(c Condition, req *Request) Condition {
 	if req == nil || req.Name != "" || req.Resource == "" || !usesName(c) {
 		return c

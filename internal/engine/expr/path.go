@@ -31,7 +31,7 @@ type path struct {
 	typed                       atomic.Pointer[typedPath] // of the type that was read last
 }
 
-// sources are the objects behind the variables, as they came. The names are no identifiers, as with meterVar.
+// sources are the objects behind the variables, as they came. The names are not identifiers, as with meterVar.
 const (
 	sourceObject    = "@object"
 	sourceOldObject = "@oldObject"

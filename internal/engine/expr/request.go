@@ -43,7 +43,7 @@ type Request struct {
 
 // Limits of the first step, for one condition and for all conditions of a
 // request. The first step is part of authorization, which has to be quick
-// whatever conditions somebody has stored.
+// whatever conditions are stored.
 const (
 	firstStepLimit  = 100_000
 	firstStepBudget = 1_000_000

@@ -68,7 +68,7 @@ func (r *requestValue) caller(name string) ref.Val {
 
 // impersonatedValue is the part of a Request that `impersonatedRequest` shows.
 // If the request is about objects and names none, it has no name: it is about
-// objects that nobody knows yet, and whoever asks for their name fails (PO-20).
+// objects that nobody knows yet, and an expression that asks for their name fails (PO-20).
 type impersonatedValue Request
 
 var impersonatedFields = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"}

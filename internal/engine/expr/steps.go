@@ -40,7 +40,7 @@ func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 }
 
 // counted evaluates without tracking cost, and gives up after so many turns of loops that it could cost too much: then
-// somebody else has to find out.
+// a metered evaluation has to find out.
 type counted struct {
 	code  interpreter.InterpretableV2
 	turn  uint64

@@ -38,7 +38,7 @@ type PartValue struct {
 // inside of loops are not listed, since they have many values. All of them
 // together cost at most what one evaluation may.
 //
-// The namespace is read by the server and not told by whoever asks, so that
+// The namespace is read by the server and not told by the caller, so that
 // only truths about it are shown.
 func (r Residual) Values(ctx context.Context, data *Data) []PartValue {
 	if ctx == nil || data == nil {

@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Whoever is denied to delete an object must not have it deleted either (PO-20). Nearly nobody is denied to delete
-// anything, and finding out costs a look at the user's roles.
+// A user who is denied `delete` on an object must not have it deleted either (PO-20). Hardly any user is denied a
+// delete, and finding out costs a look at the user's roles.
 
 // DeniesDelete reports whether a deny rule of the master namespace or of the given one could keep the user from
 // deleting something. It is a superset: conditions are not looked at, and cluster-wide grants are not either.
@@ -139,7 +139,7 @@ func (ix *Index) namesUnserved(r *role, ru *matching.Rule) bool {
 }
 
 // Names reports whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
-// and names none: whoever has it by that was not given this one on purpose.
+// and names none: a user who has it by that was not given this one on purpose.
 func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	var q Query
 	q.Reset(ix, a)

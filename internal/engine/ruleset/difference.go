@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Difference is what two indexes do not have in common: roles that differ, and bindings. Whoever is in none of it
+// Difference is what two indexes do not have in common: roles that differ, and bindings. A subject in none of it
 // stands the same in both, whatever is asked.
 type Difference struct {
 	before, after *Index
@@ -208,8 +208,8 @@ func (s *Strand) Namespace() (name string, everywhere bool) {
 	return s.scope.ns, s.scope.kind == ScopeMaster || s.scope.kind == ScopeCluster
 }
 
-// Reaches reports whether a rule of the strand that only one side has is about a request, whoever makes it, wherever,
-// and whatever the object is called.
+// Reaches reports whether a rule of the strand that only one side has is about a request, by any caller, in any
+// namespace, about any name.
 func (d *Difference) Reaches(s *Strand, a authorizer.AttributesRecord) bool {
 	for side, ix := range []*Index{d.before, d.after} {
 		r := s.sides[side]

@@ -1,7 +1,7 @@
 // Package ruleset is the one index that decides Policy and RBAC: subject → scope → resource → rules.
 //
 // An Index is immutable. Build compiles everything, Apply returns the next index after some changes and shares with the
-// old one all that is the same; both are used by whoever publishes snapshots. Bindings refer to roles by number, so
+// old one all that is the same; both are used where snapshots are published. Bindings refer to roles by number, so
 // that a change of a role costs the same whether ten or a hundred thousand bindings use it, and every reader sees
 // either the old role everywhere or the new one everywhere.
 //

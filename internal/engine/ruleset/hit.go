@@ -15,7 +15,7 @@ import (
 type Hit struct {
 	rule *matching.Rule
 	role *role
-	// grant and who are how a decision came by the rule. They are looked into only when somebody asks: a decision does
+	// grant and who are how a decision came by the rule. They are looked into only on demand: a decision does
 	// not wait for memory that it does not need.
 	grant *roleGrant
 	who   *subject

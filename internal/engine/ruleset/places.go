@@ -41,7 +41,7 @@ func (q *Query) In(namespace string) (allows, denies bool) {
 	return m.Allow.Found() || m.ConditionalAllow, m.Denies()
 }
 
-// commonGroups say nothing about who somebody is.
+// commonGroups say nothing about who a user is.
 var commonGroups = map[string]bool{user.AllAuthenticated: true, user.AllUnauthenticated: true, "system:serviceaccounts": true}
 
 // Scopes knows which resources belong to a namespace.
@@ -49,7 +49,7 @@ type Scopes interface {
 	Namespaced(schema.GroupResource) bool
 }
 
-// Holds knows in which namespaces somebody has a right to anything that is in them.
+// Holds knows in which namespaces a user has a right to anything that is in them.
 type Holds struct {
 	// Policy and RBAC are which bindings count.
 	Policy, RBAC bool

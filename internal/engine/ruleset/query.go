@@ -33,7 +33,7 @@ func (q *Query) Reset(ix *Index, a authorizer.Attributes) {
 	q.setUser(a.GetUser())
 }
 
-// ResetFor prepares the query for one request by exactly these subjects, whoever makes it: an unnamed member of a group
+// ResetFor prepares the query for one request by exactly these subjects: an unnamed member of a group
 // has no user name. At most 16 of them count.
 func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject) {
 	q.setRequest(ix, a)

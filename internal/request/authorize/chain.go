@@ -108,7 +108,7 @@ type Partial struct {
 	Decision authorizer.Decision
 	Reason   string
 	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed
-	// closed, and that belongs in audit and metrics, but it is no error of the server's.
+	// closed, and that belongs in audit and metrics, but it is not the server's error.
 	Err    error
 	Failed error
 	// Authorizer names the link that decided.
@@ -157,7 +157,7 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 			p := a.waiting(pending{walk: w, record: r.kept()})
 			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
 		}
-		// Only denies are possible here: somebody later in the chain has to allow.
+		// Only denies are possible here: a later link of the chain has to allow.
 	}
 	v := Partial{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
 	if len(w.kept) > 0 {

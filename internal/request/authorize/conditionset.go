@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// What all sets of conditions have in common, whoever made them: rules, webhooks, or the author of a review.
+// What all sets of conditions have in common, whether rules, webhooks or the author of a review made them.
 
 // FactsOf is what the enforcer knows. From others it takes what upstream's interface offers.
 func FactsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {

@@ -203,7 +203,7 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 }
 
 // AtAuthorization is what an authorization filter answers, with admission to follow. It says Allow for an open verdict:
-// nothing is allowed yet, and whoever makes nothing of the Pass asks Folded or Resolve instead.
+// nothing is allowed yet, and a host that makes nothing of the Pass asks Folded or Resolve instead.
 func (v Verdict) AtAuthorization() authorizer.Decision {
 	switch v.Answer {
 	case Allowed, Open:
@@ -214,8 +214,8 @@ func (v Verdict) AtAuthorization() authorizer.Decision {
 	return authorizer.DecisionDeny
 }
 
-// Beside is the pass in the admission of a server that has authorizers of its own: what nothing here allows, somebody
-// there has, so that only denies are left to check.
+// Beside is the pass in the admission of a server that has authorizers of its own: what nothing here allows, an
+// authorizer there has, so that only denies are left to check.
 func (v Verdict) Beside() requestctx.Pass {
 	switch {
 	case v.Answer != Unanswered:
@@ -226,7 +226,7 @@ func (v Verdict) Beside() requestctx.Pass {
 	return requestctx.Allowed()
 }
 
-// Resolve is what becomes of the verdict with the object at hand, for whoever asks in admission about something else
+// Resolve is what becomes of the verdict with the object at hand, for checks in admission about something else
 // than the request itself. Rights to single fields are not looked at.
 func (v Verdict) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
 	switch {

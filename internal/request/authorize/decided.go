@@ -18,7 +18,7 @@ import (
 // KEP-6001.
 const AnnotationAuthorizationDecision = "authorization.proviso.dev/authorizationDecision"
 
-// wanted reports whether somebody wants the annotation. It costs nothing if not.
+// wanted reports whether any audit sink wants the annotation. It costs nothing if not.
 func wanted(ctx context.Context) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event != nil && event.GetEventLevel().GreaterOrEqual(auditinternal.LevelMetadata)
@@ -131,7 +131,7 @@ func (w Walk) names(ctx context.Context, link Link, out requestctx.Outcome) bool
 	return ok && hit.Reason() == out.Reason
 }
 
-// RecordDecision writes a decision into the audit event of a request, if somebody wants that. The first one stands.
+// RecordDecision writes a decision into the audit event of a request, if it is wanted. The first one stands.
 func RecordDecision(ctx context.Context, d *reviewv1.AuthorizationDecision) {
 	if !wanted(ctx) {
 		return

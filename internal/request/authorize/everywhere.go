@@ -10,7 +10,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// GrantedEverywhere reports whether somebody with power over the whole cluster allows the request, without a condition:
+// GrantedEverywhere reports whether a grant for the whole cluster allows the request, without a condition:
 // system:masters, a role of the master namespace, a cluster role binding or the Node authorizer. What refuses only
 // because it cannot be read yields to that, so that nobody who could repair it is locked out (SV-8).
 func (c *Chain) GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {

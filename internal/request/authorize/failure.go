@@ -13,7 +13,7 @@ import (
 
 // A condition that fails has failed closed: a deny applies, an allow does not. That it failed is said in audit and in
 // metrics wherever it happens, by the ID of the condition and the class of the failure. What the expression or the
-// object holds is said nowhere: whoever reads the audit log need not be allowed to read the object.
+// object holds is said nowhere: a reader of the audit log may not be allowed to read the object.
 
 // AnnotationFailure is the audit annotation of a condition that failed before there was an object.
 const AnnotationFailure = "authorization.proviso.dev/condition-failure"

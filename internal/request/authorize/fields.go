@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// opensFields reports whether a caller who does not have the verb of a write may go on to admission, because he has the
-// verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
+// opensFields reports whether a caller who does not have the verb of a write may go on to admission, because they have
+// the verb granular and might hold permissions for all the fields that they change (FP-6). The answer travels with the
 // request; nil means no.
 func (g *Gate) opensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) requestctx.Pending {
 	if !HasFields(snap, attrs) || !g.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.limit.Check(attrs) != nil {

@@ -314,7 +314,7 @@ func (g *Gate) Foresee(ctx context.Context, holder *requestctx.State, data autho
 }
 
 // AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
-// Whoever answers a question about a request asks about both, so that nothing is promised that the request is refused.
+// An answer to a question about a request asks about both, so that nothing is promised that the request is refused.
 func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
 	if g.uniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connect.Verb && isConnect(attrs) {
 		return connect.Verb

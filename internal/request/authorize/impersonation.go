@@ -35,7 +35,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	data := newImpersonation(attrs, expr.NewRequest(own))
 	out := v.Resolve(ctx, data)
 	if out.Detail != nil {
-		// What failed is for the audit log; the caller learns that he may not.
+		// What failed is for the audit log; the caller learns only that it is not allowed.
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
 	}
@@ -47,7 +47,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 }
 
 // ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for
-// ten seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the
+// ten seconds that a user passed impersonate:<mode>, whatever the request was: a condition there would leak to the
 // next one.
 func ConditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")

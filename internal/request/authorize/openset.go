@@ -16,7 +16,7 @@ import (
 )
 
 // openSet is what a tier answers if the object decides: its conditions, before upstream makes a decision of them. That
-// decision is for whoever shows conditions or hands them on. A request that is authorized and admitted needs none, and
+// decision is for those that show conditions or hand them on. A request that is authorized and admitted needs none, and
 // without it takes 2.0 µs instead of 3.5 (BenchmarkScale).
 type openSet struct {
 	label string
@@ -81,7 +81,7 @@ func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 	return expr.Undecided(c.rule, nil, effect)
 }
 
-// selects reports whether the selectors of the request imply the condition, here where somebody honours them.
+// selects reports whether the selectors of the request imply the condition, where they are honoured.
 func (s *openSet) selects(c *ruleCondition, by selection, local Local) bool {
 	if by.ignored || !isList(s.attrs.GetVerb()) || !selected(c, s.request(), by.served) {
 		return false

@@ -31,7 +31,7 @@ type named struct {
 	known map[string]bool
 }
 
-// namedBy is a rule, and what it allows somebody to do.
+// namedBy is a rule, and what it allows a user to do.
 type namedBy struct {
 	hit     ruleset.Hit
 	actions []ruleset.Action

@@ -160,7 +160,7 @@ func (t *Tier) match(q *ruleset.Query) ruleset.Match {
 	}
 }
 
-// yields reports whether somebody with power over the whole cluster allows what the namespace would deny.
+// yields reports whether a grant for the whole cluster allows what the namespace would deny.
 func (t *Tier) yields(ctx context.Context, q *ruleset.Query, attrs authorizer.Attributes) bool {
 	if q.ClusterGrant().Found() {
 		return true

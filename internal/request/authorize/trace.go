@@ -59,7 +59,7 @@ type Applied struct {
 	Condition authorizer.Condition
 	// Known is what the request alone makes of the condition. It is True without one.
 	Known expr.Truth
-	// Yields tells that the rule denies in a namespace what somebody with power over the whole cluster allows.
+	// Yields tells that the rule denies in a namespace what a grant for the whole cluster allows.
 	Yields bool
 }
 

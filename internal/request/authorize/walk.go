@@ -55,8 +55,8 @@ func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
 	return Walk{attrs: c.Scoped(attrs), rest: c.Links()}
 }
 
-// Answers yields what the links say, in order. A link is asked when its turn comes; whoever leaves the loop asks no
-// more, and can go on later with the links that are left.
+// Answers yields what the links say, in order. A link is asked when its turn comes; after a break no
+// more are asked, and the walk can go on later with the links that are left.
 func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.ConditionsAwareDecision] {
 	return func(yield func(Link, authorizer.ConditionsAwareDecision) bool) {
 		for a := range w.answers(ctx) {
@@ -109,7 +109,7 @@ func (w *Walk) ask(ctx context.Context, link *Link, a *answer) {
 	a.decision = link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)
 }
 
-// Keep keeps an answer for whoever goes on with the walk. Copies of the walk do not see it.
+// Keep keeps an answer for the rest of the walk. Copies of the walk do not see it.
 func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
 	w.keep(&answer{link: &link, decision: d})
 }
@@ -191,7 +191,7 @@ func (r *record) all() error {
 	return utilerrors.NewAggregate(append(r.errs[:len(r.errs):len(r.errs)], r.failures...))
 }
 
-// kept is the record for whoever goes on; nil if it is empty.
+// kept is the record for the rest of the walk; nil if it is empty.
 func (r *record) kept() *record {
 	if len(r.reasons)+len(r.errs)+len(r.failures) == 0 {
 		return nil

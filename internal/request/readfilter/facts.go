@@ -75,7 +75,7 @@ type facts struct {
 	State
 	kind schema.GroupVersionKind
 	data *expr.Data
-	// guessed is set when somebody took a new object that is not known for none.
+	// guessed is set when a new object that is not known was taken for none.
 	guessed bool
 }
 

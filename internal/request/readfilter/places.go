@@ -19,9 +19,9 @@ type places struct {
 	namespaces authorize.Namespaces
 
 	mu sync.Mutex
-	// changes counts those that may have changed what somebody sees.
+	// changes counts those that may have changed what a caller sees.
 	changes uint64
-	// missed are namespaces that somebody looked for before they were known here; all of them, if there are too many.
+	// missed are namespaces that were looked for before they were known here; all of them, if there are too many.
 	missed    map[string]bool
 	missedAll bool
 	watches   map[*watching]string

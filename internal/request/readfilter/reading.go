@@ -31,7 +31,7 @@ type reading struct {
 // IsDecided implements requestctx.Reading.
 func (r *reading) IsDecided() bool { return r.decided.Load() }
 
-// conditional reports whether the request of a holder is a read that somebody has yet to decide.
+// conditional reports whether the request of a holder is a read that has yet to be decided.
 func conditional(holder *requestctx.State) (authorizer.Attributes, bool) {
 	if holder == nil {
 		return nil, false

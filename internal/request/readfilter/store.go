@@ -230,7 +230,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 
 var errNotNarrow = errors.New("the list is not as narrow as what its caller may see")
 
-// checkNarrow fails for a list that somebody has widened on its way here.
+// checkNarrow fails for a list that was widened on its way here.
 func (s *store) checkNarrow(r *reading, p storage.SelectionPredicate) error {
 	if r.holder.Get(requestctx.Request).Narrowing() == nil {
 		return apierrors.NewForbidden(s.resource, r.attrs.GetName(), errPassedBy)

@@ -21,7 +21,7 @@ type Config struct {
 	Store *snapshot.Store
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
-	// Followed promises that somebody tells Places what becomes of namespaces. Without it, conditions that look at them
+	// Followed promises that a watch tells Places what becomes of namespaces. Without it, conditions that look at them
 	// narrow no list.
 	Followed bool
 	// Served is told what is stored, and thereby decided here.

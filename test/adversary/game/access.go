@@ -106,13 +106,13 @@ func (o *Oracle) own(q question) bool {
 	})
 }
 
-// MayAsk reports whether somebody may ask by a rule.
+// MayAsk reports whether an actor may ask by a rule.
 func (o *Oracle) MayAsk(w Who, rule, ns string) bool {
 	a, ok := o.RuleOf(rule)
 	return ok && a.NS == ns && slices.ContainsFunc(a.Asks, func(to string) bool { return is(to, w.User, w.Groups) })
 }
 
-// MayApprove reports whether the word of somebody counts: they are listed, have the verb, not by a grant, and it is not
+// MayApprove reports whether the word of an actor counts: they are listed, have the verb, not by a grant, and it is not
 // their own request (TM-12). Nobody approves that the glass is broken.
 func (o *Oracle) MayApprove(w Who, r *Request) bool {
 	return !r.Rule.Glass && r.By.User != w.User && slices.ContainsFunc(r.Rule.Approves, func(to string) bool { return is(to, w.User, w.Groups) }) && o.hasApprove(w, r)
@@ -124,7 +124,7 @@ func (o *Oracle) hasApprove(w Who, r *Request) bool {
 	return o.Decide(approve) == Allow && o.Linked(w.Links, approve)
 }
 
-// MayEnd reports whether somebody may revoke a request: the requester, an approver, or a holder of bind. Where glass is
+// MayEnd reports whether an actor may revoke a request: the requester, an approver, or a holder of bind. Where glass is
 // broken, those who have the verb are the approvers.
 func (o *Oracle) MayEnd(w Who, r *Request) bool {
 	return r.By.User == w.User || o.MayApprove(w, r) || r.Rule.Glass && o.hasApprove(w, r) ||

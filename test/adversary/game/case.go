@@ -25,7 +25,7 @@ type Case struct {
 	Steps     []Step      `json:"steps"`
 }
 
-// Actor is somebody who logs in.
+// Actor is a user who logs in.
 type Actor struct {
 	Name   string   `json:"name"`
 	Groups []string `json:"groups,omitempty"`
@@ -106,10 +106,10 @@ type Ref struct{ Resource, NS, Name string }
 
 func (r Ref) String() string { return r.Resource + "/" + r.NS + "/" + r.Name }
 
-// Step is one request of somebody.
+// Step is one request of an actor.
 type Step struct {
 	Actor string `json:"actor"`
-	// As is whom he acts as: token:NS/NAME with a token that somebody got before, user:NAME by impersonation.
+	// As is whom the actor acts as: token:NS/NAME with a token of a step before, user:NAME by impersonation.
 	As string `json:"as,omitempty"`
 	// Verb is that of the API; connect opens a connection, apply is a server-side apply.
 	Verb     string `json:"verb"`

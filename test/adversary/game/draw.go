@@ -165,7 +165,7 @@ func (d *draw) attributes() {
 	}
 }
 
-// powers gives an actor his rights, and takes some of them away.
+// powers gives an actor their rights, and takes some of them away.
 func (d *draw) powers(a *Actor) {
 	style := pick(d, d.theme.styles)
 	to := []string{"user:" + a.Name}

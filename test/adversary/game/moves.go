@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// step draws the next step. Mostly it is one that the actor may make, or one about what he must not have.
+// step draws the next step. Mostly it is one that the actor may make, or one about what they must not have.
 func (d *draw) step() (Step, bool) {
 	a := &d.Actors[d.IntN(len(d.Actors))]
 	s, ok := pick(d, d.theme.moves)(d, a)

@@ -17,7 +17,7 @@ const (
 
 func (a Answer) String() string { return [...]string{"nobody allows it", "allowed", "denied"}[a] }
 
-// Ask is what somebody wants to do.
+// Ask is what an actor wants to do.
 type Ask struct {
 	User     string
 	Groups   []string
@@ -61,7 +61,7 @@ func (o *Oracle) decide(a Ask) (answer Answer, local bool) {
 	return o.decideWithout(a, false, false)
 }
 
-// lifted decides as if every deny were gone that somebody can have out of the way.
+// lifted decides as if every deny were gone that an actor can have out of the way.
 func (o *Oracle) lifted(a Ask, lifts func(local bool) bool) Answer {
 	answer, local := o.decide(a)
 	if answer != Deny || !lifts(local) {
@@ -151,7 +151,7 @@ func is(to, user string, groups []string) bool {
 	return "system:serviceaccount:"+strings.Replace(name, "/", ":", 1) == user
 }
 
-// everybody tells what whoever is logged in may do on any cluster: ask about himself.
+// everybody says what every user who is logged in may do on any cluster: ask about themselves.
 func everybody(q question) bool {
 	switch q.Resource {
 	case "selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io", "selfsubjectreviews.authentication.k8s.io",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// define makes a custom resource definition whose names are somebody else's.
+// define makes a custom resource definition whose names are another kind's.
 func define(d *draw, _ *Actor) (Step, bool) {
 	if refs := d.made[definitions]; len(refs) > 0 && d.chance(15) {
 		return Step{Verb: "delete", Resource: definitions, Name: pick(d, refs).Name}, true
@@ -113,7 +113,7 @@ func author(d *draw, _ *Actor) (Step, bool) {
 	return d.add(s), true
 }
 
-// bind binds a role that is there, or was made: to himself, to a service account, to somebody else.
+// bind binds a role that is there, or was made: to the actor, to a service account, to another user.
 func bind(d *draw, a *Actor) (Step, bool) {
 	s := Step{Verb: "create", Resource: pick(d, []string{rbacBindings, rbacBindings, clusterBinds, policyBindings, policyBindings}), NS: Home, Name: d.fresh("b")}
 	if s.Resource == clusterBinds {
@@ -209,14 +209,14 @@ func token(d *draw, _ *Actor) (Step, bool) {
 	return Step{Verb: "create", Resource: "serviceaccounts/token", NS: Home, Name: Bot}, true
 }
 
-// touchAs does something to a prey as somebody else.
+// touchAs does something to a prey as another identity.
 func touchAs(d *draw, a *Actor) (Step, bool) {
 	s, ok := touch(d, a)
 	s.As = pick(d, []string{"token:" + Home + "/" + Bot, "token:" + Home + "/" + Bot, "user:" + d.Actors[0].Name, "user:" + "system:serviceaccount:" + Home + ":" + Bot})
 	return s, ok
 }
 
-// inquire asks what somebody may do, with everything that a review can tell.
+// inquire asks what a user may do, with everything that a review can tell.
 func inquire(d *draw, a *Actor) (Step, bool) {
 	p := pick(d, d.Prey)
 	r, _ := d.catalog.Find(p.Resource)
@@ -268,7 +268,7 @@ func burden(d *draw, _ *Actor) (Step, bool) {
 func anything(d *draw, _ *Actor) (Step, bool) {
 	r := pick(d, d.catalog)
 	if strings.HasPrefix(r.Group, "admissionregistration") || strings.HasPrefix(r.Group, "apiregistration") || strings.HasPrefix(r.Group, "flowcontrol") {
-		return Step{}, false // whoever may write these is trusted with everybody's requests
+		return Step{}, false // a user who may write these is trusted with everybody's requests
 	}
 	s := Step{Resource: r.String(), NS: Home, Name: d.fresh("m")}
 	if !r.Namespaced {

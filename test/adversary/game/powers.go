@@ -23,7 +23,7 @@ func ServiceAccount(ns, name string) Who {
 	return Who{User: "system:serviceaccount:" + ns + ":" + name}
 }
 
-// Sovereign reports whether somebody may take any right there is in a namespace: such a right was given to him.
+// Sovereign reports whether an actor may take any right there is in a namespace: such a right was given to them.
 func (o *Oracle) Sovereign(w Who, ns string) bool {
 	for _, verb := range []string{"escalate", "bind", "impersonate"} {
 		for _, r := range []string{"roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev", "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io", "users", "groups"} {
@@ -35,8 +35,8 @@ func (o *Oracle) Sovereign(w Who, ns string) bool {
 	return false
 }
 
-// Identities are those whom somebody can act as, himself included: a service account, if he may get a token of it,
-// start pods under it, write its secrets, or impersonate it. Whoever can be reached through one of these is in, too.
+// Identities are those whom an actor can act as, their own included: a service account, if they may get a token of it,
+// start pods under it, write its secrets, or impersonate it. What can be reached through one of these is in, too.
 func (o *Oracle) Identities(w Who) []Who {
 	out := []Who{w}
 	for i := 0; i < len(out); i++ {
@@ -57,7 +57,7 @@ func (o *Oracle) Identities(w Who) []Who {
 	return out
 }
 
-// creates reports whether somebody may make pods by way of a workload.
+// creates reports whether an actor may make pods by way of a workload.
 func (o *Oracle) creates(w Who, ns string) bool {
 	return slices.ContainsFunc([]string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch", "replicationcontrollers"}, func(r string) bool {
 		return o.Decide(w.Wants("create", r, ns, "")) == Allow
@@ -93,11 +93,11 @@ type Party struct {
 	Oracle *Oracle
 	// Granters have changed who may do what.
 	Granters []Who
-	// Changed: somebody has, with or without the power to give more.
+	// Changed: an actor has, with or without the power to give more.
 	Changed bool
 }
 
-// Grants notes that somebody has changed who may do what. With a token nobody gives rights: it takes bind or escalate,
+// Grants notes that an actor has changed who may do what. With a token nobody gives rights: it takes bind or escalate,
 // named by every link (TK-3), and no link of the hunt names them.
 func (p *Party) Grants(all ...Who) {
 	p.Changed = true
@@ -108,8 +108,8 @@ func (p *Party) Grants(all ...Who) {
 	}
 }
 
-// May reports whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who
-// has granted since held it, and could lift whatever forbade it.
+// May reports whether an actor may have done what they did: it was theirs by the policy of the beginning, or a granter
+// since then held it, and could lift what forbade it.
 func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	a.User, a.Groups = w.User, w.Groups
 	if len(w.Links) > 0 {
@@ -137,8 +137,8 @@ func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	return false, answer
 }
 
-// held reports whether a granter, or somebody whom he can act as, has the right himself, or would have it without a
-// deny that he can lift.
+// held reports whether a granter, or an identity that they can act as, has the right, or would have it without a deny
+// that they can lift.
 func (p *Party) held(g Who, a Ask) bool {
 	for _, id := range p.Oracle.Identities(g) {
 		b := a
@@ -150,8 +150,8 @@ func (p *Party) held(g Who, a Ask) bool {
 	return false
 }
 
-// lifts reports whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole
-// cluster and a rule of a namespace denies it.
+// lifts reports whether a granter can have a deny out of the way: they may unbind it, or they hold the right in the
+// whole cluster and a rule of a namespace denies it.
 func (p *Party) lifts(g Who, a Ask, local bool) bool {
 	place := "master"
 	if local {

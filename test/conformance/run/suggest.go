@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// suiteUser runs the suite while its requests are recorded. It is no member of system:masters: its rights come from a
-// binding, which the suggestion replaces.
+// suiteUser runs the suite while its requests are recorded. It is not a member of system:masters: its rights come from
+// a binding, which the suggestion replaces.
 const suiteUser = "conformance"
 
 // everythingPolicy records every request with its bodies.

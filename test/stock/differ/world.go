@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Who and what there is in every world.
+// The users and objects of every world.
 var (
 	users      = []string{"ann", "bob", "cyd", "dan", "eve"}
 	groups     = []string{"red", "blue"}

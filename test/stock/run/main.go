@@ -89,7 +89,7 @@ func run(ctx context.Context, proviso string, args []string) error {
 	if err := control(ctx, p); err != nil {
 		return err
 	}
-	// Whoever waits for this file knows that everything is there.
+	// A program that waits for this file knows that everything is there.
 	kubeconfig, err := pki.IssueClient(p.Files, pki.ClientRequest{User: tester, TTL: 24 * time.Hour})
 	if err == nil {
 		err = atomicfile.Replace(filepath.Join(p.Dir, tester+".kubeconfig"), kubeconfig, atomicfile.Options{})

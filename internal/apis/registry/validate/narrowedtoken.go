@@ -21,7 +21,7 @@ const (
 	maxRevoked      = 1000
 )
 
-// NarrowedToken checks what somebody asks for.
+// NarrowedToken checks what a caller asks for.
 func NarrowedToken(t *access.NarrowedToken, check func(policy.PolicyRule, *field.Path) field.ErrorList) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if s := t.Spec.ExpirationSeconds; s != nil && *s < minTokenSeconds {

@@ -10,8 +10,8 @@ import (
 )
 
 // Warnings says which parts of the rules have no effect as they are written. names tells which kinds of a rule nothing
-// serves now, and which of its names do not reach what has them, since it is in a guarded API group; reads tells
-// whether reads are decided under a condition.
+// serves now, and which of its names do not reach what has them, since it is in a guarded API group; reads says
+// that reads are decided under a condition.
 func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved, guarded []string), reads bool) []string {
 	var all []string
 	for i, rule := range rules {

@@ -9,7 +9,7 @@ import (
 // TextPerUnit is how many bytes of text count as one value.
 const TextPerUnit = 16
 
-// Deep counts what there is to see in a value, down to the last text, but
+// Deep counts what can be seen in a value, down to the last text, but
 // not beyond the limit: lists can hold the same list many times over, so that
 // walking through all of it could take for ever. Kubernetes' cost counts the
 // outermost entries alone.

@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Grant is what somebody is about to hand out by writing a role or a binding.
+// Grant is what a writer of a role or a binding is about to hand out.
 type Grant struct {
 	// User is the writer.
 	User user.Info

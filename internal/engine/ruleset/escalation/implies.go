@@ -10,7 +10,7 @@ import (
 
 // SameCondition reports whether the condition of wanted holds only where that of held does, by comparing the texts:
 // every part of held has to be in wanted too, which may have more. A condition about the caller says something else for
-// somebody else, so that one that asks who that is (or which node) implies nothing.
+// another caller, so that one that asks who that is (or which node) implies nothing.
 func SameCondition(wanted, held *policyv1alpha1.PolicyRule) bool {
 	for _, text := range []struct{ wanted, held string }{{wanted.Where, held.Where}, {wanted.When, held.When}} {
 		if text.held == "" {

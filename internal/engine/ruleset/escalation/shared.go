@@ -12,9 +12,10 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// sharedDenies are roles of the master namespace whose deny rules reach the writer of a grant and, certainly, whoever
-// the grant is for as well. Such a rule does not keep the writer from granting what it denies: the grant gives nothing
-// that the rule does not take away again (PO-12). Without that, one deny for everybody would end all delegation.
+// sharedDenies are roles of the master namespace whose deny rules reach the writer of a grant and, certainly, the
+// subjects of the grant as well. Such a rule does not keep the writer from granting what it denies: the grant gives
+// nothing that the rule does not take away again (PO-12). Without that, one deny for everybody would end all
+// delegation.
 type sharedDenies map[*ruleset.Definition]bool
 
 // has reports whether a rule of the role is such a deny. One that asks who the caller is can mean the writer alone.
@@ -110,7 +111,7 @@ func certainly(s ruleset.Subject) []ruleset.Subject {
 // strangers are those who have not logged in.
 var strangers = []ruleset.Subject{{Name: user.Anonymous}, {Group: true, Name: user.AllUnauthenticated}}
 
-// boundToStrangers reports whether a role is bound to somebody who has not logged in, anywhere.
+// boundToStrangers reports whether a role is bound to users who have not logged in, anywhere.
 func boundToStrangers(ix *ruleset.Index, ref ruleset.RoleRef) bool {
 	return slices.ContainsFunc(strangers, func(s ruleset.Subject) bool { return ix.BoundAnywhere(ref, s) })
 }
@@ -120,7 +121,7 @@ func masterBeforeRBAC(tiers []ruleset.Tier) bool {
 	return rbac < 0 || slices.Contains(tiers[:rbac], ruleset.TierMaster)
 }
 
-// impersonal reports whether a rule says the same whoever the caller is.
+// impersonal reports whether a rule says the same for every caller.
 func impersonal(r *policyv1alpha1.PolicyRule) bool {
 	a := r.AttributeRestrictions
 	return len(r.Unrecognized) == 0 && !personal(r.Where) && !personal(r.When) && (a == nil || !a.SameNodeRestriction && len(a.Unrecognized) == 0)

@@ -65,7 +65,7 @@ func ParseKind(entry string) (Pattern, error) {
 }
 
 // Excludes reports whether a negated pattern takes the request out of its rule. A negated resource takes its
-// subresources with it: whoever writes -serviceaccounts does not mean to leave serviceaccounts/token.
+// subresources with it: the author of -serviceaccounts does not mean to leave serviceaccounts/token.
 func (p *Pattern) Excludes(q *Request) bool {
 	if !p.Names(q) {
 		return false

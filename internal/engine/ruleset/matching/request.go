@@ -9,7 +9,7 @@ import (
 	"proviso.dev/proviso/internal/engine/connect"
 )
 
-// Request is one request as rules see it, whoever makes it. The zero value matches nothing.
+// Request is one request as rules see it, by any caller. The zero value matches nothing.
 type Request struct {
 	Verb, Group, Resource, Sub, Name string
 	Namespace, path                  string

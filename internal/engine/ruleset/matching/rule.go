@@ -8,7 +8,7 @@ import (
 )
 
 // Condition is what the where, when and attributeRestrictions of a rule were compiled to. The index only carries it.
-// Whoever takes it out and does not know its type must not take the rule for one without a condition.
+// A reader that does not know its type must not take the rule for one without a condition.
 type Condition interface {
 	// RuleCondition marks the types that are meant to be one.
 	RuleCondition()
@@ -54,8 +54,8 @@ type Cell struct {
 }
 
 // Check reports whether the rule applies to a request that has the cell's resource. Everything unknown counts against
-// the caller: an allow rule with names does not match a request without one, unless somebody looks at the name of each
-// object, and a deny rule may.
+// the caller: an allow rule with names does not match a request without one, unless the name of each object is looked
+// at, and a deny rule may.
 func (c *Cell) Check(q *Request) Fit {
 	r := c.Rule
 	if q.Wild && !r.RBAC {

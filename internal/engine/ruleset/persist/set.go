@@ -22,7 +22,7 @@ type Member[K comparable] interface {
 }
 
 // Set is a persistent hash set of members that are looked up by their keys, like Map: a copy of the struct is a
-// snapshot, and a change copies only a node. Whoever looks something up waits for memory twice, once for the place in
+// snapshot, and a change copies only a node. A look-up waits for memory twice, once for the place in
 // the node and once for the member itself. The hash has to be seeded: members that have the same one are few.
 type Set[K comparable, M Member[K]] struct {
 	nodes []*setNode[K, M]

@@ -18,7 +18,7 @@ var (
 	errSeveralSets        = errors.New("webhook subject access review returned more than one condition set, exactly one is accepted")
 )
 
-// malformed is an error that fails closed, and that is no error of the server's (CA-1).
+// malformed is an error that fails closed, and that is not the server's error (CA-1).
 func malformed(format string, values ...any) error {
 	return &authorize.SetError{Err: fmt.Errorf(format, values...)}
 }
@@ -61,7 +61,8 @@ func (w *Webhook) decisionOf(status *reviewv1.SubjectAccessReviewStatus, attrs a
 	return w.conditionsOf(only, attrs)
 }
 
-// setsOf reads both dialects into the same form. On error it returns what there is, so that a deny in it is not lost.
+// setsOf reads both dialects into the same form. On error it returns what it has read, so that a deny in it is not
+// lost.
 func setsOf(status *reviewv1.SubjectAccessReviewStatus) ([]reviewv1.SubjectAccessReviewConditionSet, error) {
 	sets := status.ConditionsChain
 	if status.ConditionalDecision == nil {

@@ -81,8 +81,8 @@ func ReachesPlugin(attrs authorizer.Attributes) bool {
 	return true
 }
 
-// Authorize has no opinion. Who asks without being able to carry a condition to admission is told what stock Kubernetes
-// tells: there, too, the plugin is no part of the answer (CA-18). The request itself is decided with conditions.
+// Authorize has no opinion. A caller that cannot carry a condition to admission is told what stock Kubernetes tells:
+// there, too, the plugin is not part of the answer (CA-18). The request itself is decided with conditions.
 func (n *Restriction) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "", nil
 }
