@@ -64,10 +64,13 @@ build: ## Build bin/proviso, bin/kubectl-proviso and bin/proviso-mcp
 # A build of Kubernetes for one platform takes five to ten minutes. RELEASE_PLATFORMS picks some.
 RELEASE_PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64
 RELEASE_URL       ?= https://proviso.dev/releases
+# A file with an Ed25519 key (openssl genpkey -algorithm ed25519), or its text in the environment as RELEASE_KEY.
+RELEASE_KEY_FILE  ?=
 .PHONY: release
-release: ## What is published, in dist/release: binaries, archives, SBOMs, the image, the krew manifest, checksums
+release: ## What is published, in dist/release: archives, SBOMs, the image, the krew manifest, checksums; signed with RELEASE_KEY_FILE
 	$(GO) -C hack/release run . -root $(CURDIR) -out dist/release -version '$(VERSION)' -epoch $$(git log -1 --format=%ct) \
-		-ldflags '$(LDFLAGS)' -platforms '$(RELEASE_PLATFORMS)' -url '$(RELEASE_URL)'
+		-ldflags '$(LDFLAGS)' -platforms '$(RELEASE_PLATFORMS)' -url '$(RELEASE_URL)' \
+		-commit '$(GIT_COMMIT)' -key '$(RELEASE_KEY_FILE)'
 	@cat dist/release/SHA256SUMS
 
 .PHONY: run

@@ -115,24 +115,20 @@ func (o *options) archive(p platform, command, binary string, extra []file) (str
 	return path, os.WriteFile(path, data, 0o644)
 }
 
+// sumsName is the file of checksums, the one thing to check after a download.
+const sumsName = "SHA256SUMS"
+
 // checksums writes SHA256SUMS, in the form that sha256sum -c reads.
 func (o *options) checksums() error {
-	entries, err := os.ReadDir(o.out)
+	made, err := o.subjects()
 	if err != nil {
 		return err
 	}
 	var text strings.Builder
-	for _, e := range entries {
-		if e.IsDir() {
-			continue
-		}
-		sum, err := checksum(filepath.Join(o.out, e.Name()))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "%s  %s\n", sum, e.Name())
+	for _, f := range made {
+		fmt.Fprintf(&text, "%s  %s\n", f.Digest["sha256"], f.Name)
 	}
-	return os.WriteFile(filepath.Join(o.out, "SHA256SUMS"), []byte(text.String()), 0o644)
+	return os.WriteFile(filepath.Join(o.out, sumsName), []byte(text.String()), 0o644)
 }
 
 func checksum(path string) (string, error) {

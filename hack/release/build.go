@@ -46,8 +46,9 @@ func (o *options) build(ctx context.Context, p platform, command, to string) err
 // nowhere is the environment of programs whose output is published: defaults of flags name the home directory.
 var nowhere = []string{"HOME=/home/you"}
 
-// extras are the files that go into the archives of each command beside it: completions and manual pages. The commands
-// write them themselves, so that they are built for this machine first, unless they are wanted for it anyway.
+// extras are the files that go into the archives of each command beside it: completions, manual pages and the unit for
+// systemd. The commands write the former themselves, so that they are built for this machine first, unless they are
+// wanted for it anyway.
 func (o *options) extras(ctx context.Context, work string) (map[string][]file, error) {
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	found := map[string][]file{}
@@ -71,6 +72,11 @@ func (o *options) extras(ctx context.Context, work string) (map[string][]file, e
 		if command != "proviso" {
 			continue
 		}
+		unit, err := os.ReadFile(filepath.Join(o.root, "deploy", "systemd", "proviso.service"))
+		if err != nil {
+			return nil, err
+		}
+		found[command] = append(found[command], file{name: "systemd/proviso.service", data: unit})
 		dir := filepath.Join(work, "man")
 		man := exec.CommandContext(ctx, binary, "docs", "--man", dir)
 		man.Env = nowhere

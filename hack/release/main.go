@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +22,9 @@ type options struct {
 	date time.Time
 	// keep leaves the unpacked binaries beside the archives.
 	keep bool
+	// key signs; nil if nothing is signed. The provenance names the source and the commit.
+	key            ed25519.PrivateKey
+	source, commit string
 }
 
 func main() {
@@ -38,7 +43,7 @@ func main() {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	var platforms string
+	var platforms, key string
 	var epoch int64
 	flags.StringVar(&o.root, "root", ".", "the root of the repository")
 	flags.StringVar(&o.out, "out", "dist", "where to write, below root if it is relative; what is there is removed")
@@ -47,12 +52,22 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.url, "url", "https://proviso.dev/releases", "where the archives will be, without the version; for the krew manifest")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64", "what to build for; the server is not built for windows")
 	flags.Int64Var(&epoch, "epoch", 0, "the date of everything, in seconds since 1970 (SOURCE_DATE_EPOCH)")
+	flags.StringVar(&key, "key", "", "a file with the Ed25519 key that signs, as PKCS#8 in PEM; "+keyVariable+" has it otherwise")
+	flags.StringVar(&o.source, "source", "https://proviso.dev/proviso", "the repository, for the provenance")
+	flags.StringVar(&o.commit, "commit", "", "the commit that is built, for the provenance")
 	flags.BoolVar(&o.keep, "keep", false, "leave the unpacked binaries")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(o.version, "v") || strings.ContainsAny(o.version, "/ ") {
 		return nil, fmt.Errorf("-version %q: want v1.2.3", o.version)
+	}
+	var err error
+	if o.key, err = signer(key); err != nil {
+		return nil, err
+	}
+	if o.key != nil && o.commit == "" {
+		return nil, errors.New("-commit: a signed release names the commit that it is made of")
 	}
 	o.date = time.Unix(epoch, 0).UTC()
 	for _, p := range strings.Split(platforms, ",") {
@@ -62,7 +77,6 @@ func parse(args []string) (*options, error) {
 		}
 		o.platforms = append(o.platforms, platform{system, arch})
 	}
-	var err error
 	if o.root, err = filepath.Abs(o.root); err != nil {
 		return nil, err
 	}
@@ -123,5 +137,5 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.checksums()
+	return o.sign()
 }
