@@ -52,7 +52,6 @@ type fieldWorld struct {
 	audited *auditTrail
 	mu      sync.Mutex
 	clients map[string]*http.Client
-	host    string
 }
 
 // auditTrail keeps the annotations of events by their ID.
@@ -89,30 +88,36 @@ type answer struct {
 	warning string
 }
 
-// as sends a request in the name of a user; body is JSON text.
-func (f *fieldWorld) as(t *testing.T, user, method, path, contentType, body string) answer {
+// client is the one of a user. There is one of each: a connection takes a file.
+func (f *fieldWorld) client(t *testing.T, user string) *http.Client {
 	t.Helper()
 	f.mu.Lock()
-	client := f.clients[user]
-	if client == nil {
-		config := f.s.admin
-		if user != "admin" {
-			config = f.s.as(user)
-		}
-		var err error
-		if client, err = rest.HTTPClientFor(config); err != nil {
-			t.Fatal(err)
-		}
-		f.clients[user], f.host = client, config.Host
+	defer f.mu.Unlock()
+	if known := f.clients[user]; known != nil {
+		return known
 	}
-	f.mu.Unlock()
-	req, err := http.NewRequestWithContext(t.Context(), method, f.host+path, strings.NewReader(body))
+	config := f.s.admin
+	if user != "admin" {
+		config = f.s.as(user)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clients[user] = client
+	return client
+}
+
+// send sends a request in the name of a user, and reads the whole answer.
+func (f *fieldWorld) send(t *testing.T, user, method, path, contentType, accept, body string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, f.s.admin.Host+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Accept", "application/json")
-	resp, err := client.Do(req)
+	req.Header.Set("Accept", accept)
+	resp, err := f.client(t, user).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +126,13 @@ func (f *fieldWorld) as(t *testing.T, user, method, path, contentType, body stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	return resp, raw
+}
+
+// as sends a request in the name of a user; body is JSON text.
+func (f *fieldWorld) as(t *testing.T, user, method, path, contentType, body string) answer {
+	t.Helper()
+	resp, raw := f.send(t, user, method, path, contentType, "application/json", body)
 	a := answer{code: resp.StatusCode, auditID: resp.Header.Get("Audit-Id"), warning: strings.Join(resp.Header["Warning"], "\n")}
 	if err := json.Unmarshal(raw, &a.body); err != nil {
 		a.message = string(raw)

@@ -198,6 +198,9 @@ func TestSearchForHiddenValues(t *testing.T) {
 				})
 			}
 			asking.Wait()
+			if t.Failed() {
+				t.FailNow()
+			}
 			tried = append(tried, step)
 			if done++; done%5000 == 0 {
 				t.Logf("%d steps", done)

@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -256,25 +255,7 @@ var volatile = regexp.MustCompile(`"continue":"[^"]*"|continue: \S+|"(uid|resour
 // raw sends a request and returns everything that comes back, as text.
 func (f *fieldWorld) raw(t *testing.T, user, method, path, contentType, accept, body string) string {
 	t.Helper()
-	client, err := rest.HTTPClientFor(f.s.as(user))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, f.s.admin.Host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Accept", accept)
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp, text := f.send(t, user, method, path, contentType, accept, body)
 	return fmt.Sprintf("%d %s %v\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Values("Warning"), text)
 }
 
