@@ -15,6 +15,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/cli/atflag"
+	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -142,8 +143,12 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	}
 	folds := o.format == "table" && !o.HideSystem && !o.System
 	if o.HideSystem || folds {
-		detours = keep(detours, func(one indirect) bool { return isPerson(one.UserName + one.GroupName) })
-		if n := hideSystem(&review.Status); n > 0 && folds {
+		hides := subject.IsSystem
+		if folds {
+			hides = subject.Folds
+		}
+		detours = keep(detours, func(one indirect) bool { return !hides(one.UserName + one.GroupName) })
+		if n := hide(&review.Status, hides); n > 0 && folds {
 			defer terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system lists them.\n", n)
 		} else if n > 0 {
 			terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
@@ -203,30 +208,24 @@ func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	}
 }
 
-// isPerson tells users and groups from those of the system. Service accounts of other namespaces belong to users.
-func isPerson(name string) bool {
-	account, is := strings.CutPrefix(name, accountStart)
-	return is && !strings.HasPrefix(account, "kube-system:") || !strings.HasPrefix(name, "system:")
-}
-
-// hideSystem takes out everybody whose name begins with system: and says how many.
-func hideSystem(s *authz.ResourceAccessReviewStatus) (hidden int) {
-	person := func(name string) bool {
-		if isPerson(name) {
-			return true
+// hide takes out those whose name is of a kind, and says how many.
+func hide(s *authz.ResourceAccessReviewStatus, hides func(name string) bool) (hidden int) {
+	shown := func(name string) bool {
+		if hides(name) {
+			hidden++
+			return false
 		}
-		hidden++
-		return false
+		return true
 	}
-	s.UserNames, s.GroupNames = keep(s.UserNames, person), keep(s.GroupNames, person)
-	s.Conditional = keep(s.Conditional, func(c authz.ConditionalSubject) bool { return person(c.UserName + c.GroupName) })
+	s.UserNames, s.GroupNames = keep(s.UserNames, shown), keep(s.GroupNames, shown)
+	s.Conditional = keep(s.Conditional, func(c authz.ConditionalSubject) bool { return shown(c.UserName + c.GroupName) })
 	s.Rules = keep(s.Rules, func(r authz.SubjectRules) bool {
 		before := hidden
-		kept := person(r.UserName + r.GroupName)
+		kept := shown(r.UserName + r.GroupName)
 		hidden = before // it is counted where it is listed
 		return kept
 	})
-	s.BlockedBy = keep(s.BlockedBy, func(b authz.BlockedSubject) bool { return person(b.UserName + b.GroupName) })
+	s.BlockedBy = keep(s.BlockedBy, func(b authz.BlockedSubject) bool { return shown(b.UserName + b.GroupName) })
 	return hidden
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/analysis/matrix"
@@ -30,6 +31,8 @@ type MatrixOptions struct {
 	Limit                        int
 	MasterNamespace              string
 	At                           atflag.Flag
+	// System names the subjects of Kubernetes, which a table only counts.
+	System bool
 
 	genericiooptions.IOStreams
 }
@@ -49,8 +52,8 @@ yes, if (under a condition, or for some names), no, or denied (by a deny rule). 
 cells share a line. Lines with nothing allowed or denied are left out. The engine of the server decides every cell, locally.
 
 Users are assumed to be in the group system:authenticated only; a group stands for a member without further groups. (others) stands for
-all namespaces without policy objects. The table does not include system:masters, nodes and webhooks, and includes the cluster roles of
-Kubernetes only if the server or the files have them.`,
+all namespaces without policy objects. Nothing is said of system:masters, nodes and webhooks, and of the cluster roles of Kubernetes only
+if the server or the files have them. A table counts users and groups of the system; --system, and every other form, shows them.`,
 		Example: `  # Everybody, everywhere
   proviso matrix --from policies/
 
@@ -84,6 +87,7 @@ Kubernetes only if the server or the files have them.`,
 	fs.StringSliceVar(&o.Resources, "resource", nil, "Resources to show, such as pods, pods/exec or deployments.apps. Default: all.")
 	fs.StringSliceVar(&o.Verbs, "verb", nil, "Verbs to show. Default: those of requests.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most this many subjects in a line and count the others. 0 names all; csv always names all.")
+	fs.BoolVar(&o.System, "system", false, "Also show users and groups of the system, which a table only counts.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, html, csv or json.")
 	o.At.Add(fs)
 	addMasterFlag(fs, &o.MasterNamespace)
@@ -135,16 +139,28 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// system:masters may do everything, which is not news.
+	folded := 0
 	if !o.who.Given() {
-		cells = leaveOut(cells, ruleset.Subject{Group: true, Name: "system:masters"})
+		// system:masters may do everything, which is not news.
+		cells, _ = leaveOut(cells, func(s ruleset.Subject) bool { return s.Group && s.Name == user.SystemPrivilegedGroup })
+		if o.Output == "table" && !o.System {
+			cells, folded = leaveOut(cells, func(s ruleset.Subject) bool { return subject.Folds(s.Name) })
+		}
 	}
 	places := append(slices.Clone(u.Namespaces), matrix.Elsewhere)
 	if len(o.Namespaces) > 0 {
 		places = nil // nothing holds everywhere if not everything was looked at
 	}
-	if err := printMatrix(o.Out, o.Output, in.Verbs, cells, places, o.Limit); err != nil || changes.IsZero() {
-		return err
+	if len(cells) > 0 || folded == 0 {
+		if err := printMatrix(o.Out, o.Output, in.Verbs, cells, places, o.Limit); err != nil {
+			return err
+		}
+	}
+	if folded > 0 {
+		terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system shows them.\n", folded)
+	}
+	if changes.IsZero() {
+		return nil
 	}
 	terminal.Fprintf(o.ErrOut, "Note: until %s, when role bindings begin or end; --at asks about another instant.\n", changes.UTC().Format(time.RFC3339))
 	return nil
@@ -168,14 +184,24 @@ func (o *MatrixOptions) moment(snap *snapshot.Snapshot) (then *snapshot.Snapshot
 	return snap, changes, nil
 }
 
-// leaveOut leaves a subject out.
-func leaveOut(cells []matrix.Cell, who ruleset.Subject) []matrix.Cell {
+// leaveOut leaves subjects out, and says how many.
+func leaveOut(cells []matrix.Cell, which func(ruleset.Subject) bool) ([]matrix.Cell, int) {
+	left := map[ruleset.Subject]bool{}
 	for i := range cells {
-		if slices.Contains(cells[i].Subjects, who) {
-			cells[i].Subjects = slices.DeleteFunc(slices.Clone(cells[i].Subjects), func(s ruleset.Subject) bool { return s == who })
+		if !slices.ContainsFunc(cells[i].Subjects, which) {
+			continue
 		}
+		var kept []ruleset.Subject
+		for _, s := range cells[i].Subjects {
+			if which(s) {
+				left[s] = true
+			} else {
+				kept = append(kept, s)
+			}
+		}
+		cells[i].Subjects = kept
 	}
-	return slices.DeleteFunc(cells, func(c matrix.Cell) bool { return len(c.Subjects) == 0 })
+	return slices.DeleteFunc(cells, func(c matrix.Cell) bool { return len(c.Subjects) == 0 }), len(left)
 }
 
 // input is what the flags ask for.

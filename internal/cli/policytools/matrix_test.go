@@ -81,3 +81,31 @@ userNames: [ann, bob]
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TR-22: a table counts the subjects of the system, but never hides what everybody may do; other forms show all.
+func TestMatrixFoldsTheSystem(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": `---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: viewers, namespace: master}
+roleRef: {namespace: master, name: view}
+userNames: [ann, "system:kube-scheduler", "system:serviceaccount:kube-system:x"]
+groupNames: ["system:authenticated"]
+`})
+	ask := []string{from, "--resource", "pods", "--verb", "get"}
+	for _, c := range []struct {
+		args          []string
+		shows, counts bool
+	}{{nil, false, true}, {[]string{"--system"}, true, false}, {[]string{"-o", "csv"}, true, false}, {[]string{"--user", "system:kube-scheduler"}, true, false}} {
+		out, code, err := execute(t, NewMatrixCommand, "", append(slices.Clone(ask), c.args...)...)
+		if code != 0 || err != nil {
+			t.Fatalf("%v: %d %v", c.args, code, err)
+		}
+		if strings.Contains(out, "system:kube-scheduler") != c.shows || strings.Contains(out, "And 2 users and groups of the system; --system shows them.") != c.counts {
+			t.Errorf("%v:\n%s", c.args, out)
+		}
+		if len(c.args) < 2 && !strings.Contains(out, "system:authenticated") {
+			t.Errorf("%v: what everybody may do is hidden:\n%s", c.args, out)
+		}
+	}
+}
