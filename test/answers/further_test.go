@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline"
 )
 
-// review asks the server about a request of a subject, with a trace.
+// review asks the server about a request of a subject, with a trace. A subject who may not ask learns nothing.
 func (x *trial) review(s Subject, r Request, spec authz.SubjectAccessReviewSpec) authz.SubjectAccessReviewStatus {
 	x.Helper()
 	spec.Trace = true
@@ -28,6 +28,9 @@ func (x *trial) review(s Subject, r Request, spec authz.SubjectAccessReviewSpec)
 		path += "namespaces/" + r.namespace + "/"
 	}
 	code, out := x.as(x, s, "POST", path+"subjectaccessreviews", "", []byte(mustJSON(review)), nil)
+	if mayNotAsk(code, out) {
+		return authz.SubjectAccessReviewStatus{}
+	}
 	if code != http.StatusCreated {
 		x.Fatalf("%s %s: %d %v", s.User, r.name, code, out["message"])
 	}
