@@ -33,8 +33,8 @@ func untilTen(t *testing.T, end time.Time) *snapshot.Snapshot {
 	return &snapshot.Snapshot{Rules: rules, Served: newTokenWorld(t).snap.Served, Synced: true}
 }
 
-// TM-3, TM-4: a request is decided again when it is admitted, if an edge has passed or the clock is trusted and was not,
-// or was and is not any more; otherwise it is not, and costs nothing.
+// TM-3, TM-4: a request is decided again when it is admitted, if an edge has passed or the clock is trusted and was
+// not, or was and is not any more; otherwise it is not, and costs nothing.
 func TestDecidedAgain(t *testing.T) {
 	ten := time.Unix(1750000000, 0)
 	before, justBefore, after, never := ten.Add(-time.Minute), ten.Add(-time.Second), ten, time.Time{}
