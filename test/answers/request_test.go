@@ -42,7 +42,8 @@ func (r Request) kind() string {
 	return kind
 }
 
-// do makes the request, and reports whether the server lets it pass.
+// do makes the request, and reports whether the server lets it pass. Everything that is asked for exists: a get that is
+// not found is one of what the caller may not see (RD-4).
 func (o *oracle) do(t testing.TB, s Subject, r Request) (allowed bool, message string) {
 	t.Helper()
 	code, out := o.as(t, s, r.method, r.path, r.contentType, []byte(r.body), r.header)
@@ -50,7 +51,8 @@ func (o *oracle) do(t testing.TB, s Subject, r Request) (allowed bool, message s
 	if code == http.StatusTooManyRequests || code == http.StatusUnauthorized {
 		t.Fatalf("%s: %d %s", r.name, code, text)
 	}
-	return code != http.StatusForbidden, fmt.Sprint(code, " ", text)
+	refused := code == http.StatusForbidden || r.verb == "get" && code == http.StatusNotFound
+	return !refused, fmt.Sprint(code, " ", text)
 }
 
 func clone(object map[string]any) map[string]any {
