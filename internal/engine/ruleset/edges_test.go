@@ -89,10 +89,10 @@ func TestDescribe(t *testing.T) {
 	ix := Build(input)
 	request := ask("ursula", "delete", "pods")
 	request.Name = "a"
-	if got, want := ix.PolicyMaster(request).Deny.Describe(), "deny verbs delete of pods in groups  named a,b,c,d,e,f,g,h and 2 more (not this)"; got != want {
+	if got, want := ix.PolicyMaster(request).Deny.Describe(), "deny verbs delete of pods in groups core named a,b,c,d,e,f,g,h and 2 more (not this)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := ix.RBAC(ask("rita", "get", "pods")).Allow.Describe(), "allow verbs * of pods in groups "; got != want {
+	if got, want := ix.RBAC(ask("rita", "get", "pods")).Allow.Describe(), "allow verbs * of pods in groups core"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

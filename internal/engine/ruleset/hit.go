@@ -3,6 +3,7 @@ package ruleset
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -182,7 +183,7 @@ func (h Hit) Describe() string {
 	if r := h.PolicyRule(); r != nil {
 		add("verbs", r.Verbs)
 		add("of", r.ResourceKinds)
-		add("in groups", r.APIGroups)
+		add("in groups", groupNames(r.APIGroups))
 		add("named", r.ResourceNames)
 		add("at", r.NonResourceURLs)
 		if r.Description != "" {
@@ -191,11 +192,22 @@ func (h Hit) Describe() string {
 	} else if r := h.RBACRule(); r != nil {
 		add("verbs", r.Verbs)
 		add("of", r.Resources)
-		add("in groups", r.APIGroups)
+		add("in groups", groupNames(r.APIGroups))
 		add("named", r.ResourceNames)
 		add("at", r.NonResourceURLs)
 	}
 	return strings.Join(parts, " ")
+}
+
+// groupNames are groups as people call them: the one without a name is core.
+func groupNames(groups []string) []string {
+	i := slices.Index(groups, "")
+	if i < 0 {
+		return groups
+	}
+	named := slices.Clone(groups)
+	named[i] = "core"
+	return named
 }
 
 // Compare orders hits by binding, role and rule.
