@@ -270,6 +270,16 @@ func TestClusterScopedOwners(t *testing.T) {
 	w.expect("with nothing denied", false, request{who: "free", operation: admission.Delete, old: definition})
 }
 
+// PO-20: a deny that holds everywhere reaches what a cluster-scoped owner has in any namespace.
+func TestClusterScopedOwnersUnderADenyEverywhere(t *testing.T) {
+	w := newEffectsWorld(t, map[string][]rule{"mia": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"ConfigMap"}, Where: `resource.metadata.name == "kept"`}}}, nil)
+	node := w.put("v1", "Node", "", "n1", nil)
+	w.put("v1", "ConfigMap", "anvil", "other", nil, node)
+	w.expect("a node that owns nothing of it", false, request{who: "mia", operation: admission.Delete, old: node})
+	w.put("v1", "ConfigMap", "hammer", "kept", nil, node)
+	w.expect("a node that owns what is kept", true, request{who: "mia", operation: admission.Delete, old: node})
+}
+
 // PO-20: what is stored and not served now is deleted with its definition, and with its owner once it is served again.
 func TestDefinitionsThatAreNotServed(t *testing.T) {
 	deny := func(kind string) []rule {
