@@ -23,8 +23,16 @@ type FieldsConfig struct {
 	Read func(definition any) CustomFields
 	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
 	Expressions fieldperm.Expressions
+	// Kept is what Read looks at besides; nil if that is nothing.
+	Kept Kept
 	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
 	Warmer *Warmer
+}
+
+// Kept is what was declared before.
+type Kept interface {
+	HasSynced() bool
+	OnChange(func())
 }
 
 // CustomFields is what the definition of a custom resource has to say about field permissions.
@@ -101,6 +109,10 @@ func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
 			return nil, err
 		}
 		f.synced = append(f.synced, registration.HasSynced)
+	}
+	if cfg.Kept != nil {
+		cfg.Kept.OnChange(func() { touch(nil) })
+		f.synced = append(f.synced, cfg.Kept.HasSynced)
 	}
 	if cfg.Warmer != nil {
 		cfg.Warmer.OnBroken(func() { touch(nil) })
