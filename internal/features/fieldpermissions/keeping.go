@@ -211,6 +211,7 @@ func withLost(keeper *kept.Keeper) func(any) snapshot.CustomFields {
 		}
 		lost := crdschema.LostFrom(crd, rec)
 		custom.Declared = append(slices.Clip(custom.Declared), lost.Declared...)
+		custom.Templates = append(slices.Clip(custom.Templates), lost.Templates...)
 		if custom.Problem == "" {
 			custom.Problem = lost.Problem
 		}

@@ -41,13 +41,15 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
+	// Templates are those of pods that its objects have.
+	Templates []fieldperm.Template
 	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others
 	// withhold nobody knows, so that writing the resource then takes a right that is granted for the whole cluster.
 	Problem string
 }
 
 func (c CustomFields) isEmpty() bool {
-	return len(c.Declared) == 0 && c.Scale == nil && c.Problem == ""
+	return len(c.Declared) == 0 && c.Scale == nil && len(c.Templates) == 0 && c.Problem == ""
 }
 
 // Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and
@@ -199,6 +201,7 @@ func (f *Fields) build() {
 	for _, definition := range definitions {
 		custom := f.cfg.Read(definition)
 		cfg.Declared = append(cfg.Declared, custom.Declared...)
+		cfg.Templates = append(cfg.Templates, custom.Templates...)
 		if custom.Scale != nil {
 			cfg.Scaled[custom.Resource] = custom.Scale
 		}

@@ -17,8 +17,9 @@ import (
 
 // Lost is what a definition declared once and no longer does, although nobody who may has taken it back (FP-18).
 type Lost struct {
-	// Declared still guards.
-	Declared []fieldperm.Declaration
+	// Declared still guards, and Templates are still looked into.
+	Declared  []fieldperm.Declaration
+	Templates []fieldperm.Template
 	// Fields names the fields, for people.
 	Fields []string
 	// Problem is set if a declaration has no place in the schema: which field it is about, nobody knows.
@@ -51,16 +52,26 @@ func (l *Lost) add(crd *apiextensions.CustomResourceDefinition, version string, 
 	if name := at.label(version); !slices.Contains(l.Fields, name) {
 		l.Fields = append(l.Fields, name)
 	}
-	d, err := declaration(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at, e)
-	switch {
-	case err != nil:
-		l.Problem = cmp.Or(l.Problem, err.Error())
-	case !hasPlace(crd, version, at):
-		l.Problem = cmp.Or(l.Problem, fmt.Sprintf("permission %s was declared for a field that the schema no longer has: %s", e.text(KeyVerb), at.label(version)))
-		fallthrough
-	default:
-		l.Declared = append(l.Declared, d)
+	r := resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}
+	if !hasPlace(crd, version, at) {
+		l.Problem = cmp.Or(l.Problem, fmt.Sprintf("%s was declared for a field that the schema no longer has: %s", e.what(), at.label(version)))
 	}
+	if e[KeyTemplate] != nil {
+		t, err := template(r, version, at)
+		if err != nil {
+			l.Problem = cmp.Or(l.Problem, err.Error())
+		}
+		l.Templates = append(l.Templates, t)
+	}
+	if len(e.permission()) == 0 {
+		return
+	}
+	d, err := declaration(r, version, at, e)
+	if err != nil {
+		l.Problem = cmp.Or(l.Problem, err.Error())
+		return
+	}
+	l.Declared = append(l.Declared, d)
 }
 
 func versionNames(crd *apiextensionsv1.CustomResourceDefinition) (names []string) {
@@ -91,7 +102,11 @@ func missingFrom(text string, current record, versions []string, rec kept.Record
 		for _, before := range append([]string{s.Text}, s.Missing...) {
 			r := placed(decodeKept(before), versions)
 			for version, places := range r {
-				maps.DeleteFunc(places, func(at place, e entry) bool { return reflect.DeepEqual(current[version][at], e) })
+				for at, e := range places {
+					if places[at] = e.lacking(current[version][at]); len(places[at]) == 0 {
+						delete(places, at)
+					}
+				}
 			}
 			all = collect(all, r)
 		}
@@ -137,12 +152,16 @@ func left(missing []record, written record, crd *apiextensions.CustomResourceDef
 	for _, m := range missing {
 		r := placed(m, servedNames(crd))
 		for version, places := range r {
-			maps.DeleteFunc(places, func(at place, e entry) bool {
-				_, says := written[version][at][KeyVerb]
-				says = says || !hasPlace(crd, version, at) && written.hasPermission(version, e)
-				resolved = resolved || says
-				return says
-			})
+			for at, e := range places {
+				rest := e.without(written[version][at])
+				if !hasPlace(crd, version, at) && written.hasPermission(version, e) {
+					rest = nil
+				}
+				resolved = resolved || len(rest) < len(e)
+				if places[at] = rest; len(rest) == 0 {
+					delete(places, at)
+				}
+			}
 		}
 		after = collect(after, r)
 	}
