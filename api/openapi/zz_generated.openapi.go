@@ -105,6 +105,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName():          schema_proviso_api_policy_v1alpha1_FieldPermissionParameter(ref),
 		policyv1alpha1.FieldPermissionSpec{}.OpenAPIModelName():               schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref),
 		policyv1alpha1.FieldPermissionStatus{}.OpenAPIModelName():             schema_proviso_api_policy_v1alpha1_FieldPermissionStatus(ref),
+		policyv1alpha1.FieldPermissionTemplate{}.OpenAPIModelName():           schema_proviso_api_policy_v1alpha1_FieldPermissionTemplate(ref),
 		policyv1alpha1.Policy{}.OpenAPIModelName():                            schema_proviso_api_policy_v1alpha1_Policy(ref),
 		policyv1alpha1.PolicyBinding{}.OpenAPIModelName():                     schema_proviso_api_policy_v1alpha1_PolicyBinding(ref),
 		policyv1alpha1.PolicyBindingList{}.OpenAPIModelName():                 schema_proviso_api_policy_v1alpha1_PolicyBindingList(ref),
@@ -5581,6 +5582,24 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref common.Reference
 							Enum:        []interface{}{"Keys", "Nothing"},
 						},
 					},
+					"templates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "templates are fields of custom resources that hold the template of a pod. A permission for a field of pods holds there, too; resources must name pods, or \"*\". The schema of a custom resource can say the same for all permissions: \"x-proviso-embedded-template: Pod\".",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.FieldPermissionTemplate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"enforcement": {
 						SchemaProps: spec.SchemaProps{
 							Description: "enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
@@ -5594,7 +5613,7 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName()},
+			policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName(), policyv1alpha1.FieldPermissionTemplate{}.OpenAPIModelName()},
 	}
 }
 
@@ -5676,6 +5695,36 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionStatus(ref common.Referen
 		},
 		Dependencies: []string{
 			"k8s.io/apimachinery/pkg/apis/meta/v1.Condition"},
+	}
+}
+
+func schema_proviso_api_policy_v1alpha1_FieldPermissionTemplate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionTemplate is a field with the template of a pod.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the custom resource that has the field: \"resource.group\".",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"field": {
+						SchemaProps: spec.SchemaProps{
+							Description: "field is the path of the template, which has metadata and spec, such as \".spec.template\" or \".spec.workers[].template\".",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"resource", "field"},
+			},
+		},
 	}
 }
 

@@ -118,6 +118,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionSpecApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionStatus"):
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionStatusApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionTemplate"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionTemplateApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("Policy"):
 		return &applyconfigurationpolicyv1alpha1.PolicyApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyBinding"):

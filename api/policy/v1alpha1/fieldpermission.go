@@ -73,11 +73,28 @@ type FieldPermissionSpec struct {
 	// +optional
 	Keep HiddenKeep `json:"keep,omitempty"`
 
+	// templates are fields of custom resources that hold the template of a pod. A permission for a field of pods holds
+	// there, too; resources must name pods, or "*". The schema of a custom resource can say the same for all
+	// permissions: "x-proviso-embedded-template: Pod".
+	// +optional
+	// +listType=atomic
+	Templates []FieldPermissionTemplate `json:"templates,omitempty"`
+
 	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
 	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
 	// caller is told, too.
 	// +optional
 	Enforcement Enforcement `json:"enforcement,omitempty"`
+}
+
+// FieldPermissionTemplate is a field with the template of a pod.
+type FieldPermissionTemplate struct {
+	// resource is the custom resource that has the field: "resource.group".
+	Resource string `json:"resource"`
+
+	// field is the path of the template, which has metadata and spec, such as ".spec.template" or
+	// ".spec.workers[].template".
+	Field string `json:"field"`
 }
 
 // HiddenKeep says what is shown of a hidden field.

@@ -83,6 +83,9 @@ const (
 	ConditionRulesCompiled = "RulesCompiled"
 	// ConditionRolesResolved is False while a role is referred to that does not exist.
 	ConditionRolesResolved = "RolesResolved"
+	// ConditionDeclarationsMissing is True on a CustomResourceDefinition that has lost declarations of field
+	// permissions while these were switched off. They still guard.
+	ConditionDeclarationsMissing = "DeclarationsMissing"
 )
 
 // RoleStatus says what one role covers at the moment.

@@ -46,6 +46,11 @@ func (in FieldPermissionStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionTemplate) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionTemplate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Policy) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.Policy"
 }

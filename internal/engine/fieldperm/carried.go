@@ -16,6 +16,8 @@ type carrier struct {
 	copied []copied
 	// inside is set if inner itself is not made: only what it carries in turn is.
 	inside bool
+	// version restricts it to one version of a custom resource; empty means all.
+	version string
 }
 
 // copied is a field of the made object and where its value comes from.
@@ -46,29 +48,9 @@ var (
 	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
 )
 
-// Carries reports whether objects of a resource are, or carry, objects of another, themselves or in what they carry.
-func Carries(r, inner Resource) bool {
-	if r == bindings {
-		r = pods
-	}
-	seen := map[Resource]bool{}
-	for todo := []Resource{r}; len(todo) > 0; todo = todo[1:] {
-		if todo[0] == inner {
-			return true
-		}
-		seen[todo[0]] = true
-		for _, c := range carriers[todo[0]] {
-			if !seen[c.inner] {
-				todo = append(todo, c.inner)
-			}
-		}
-	}
-	return false
-}
-
 // carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when
 // a template is missing; what controllers copy field by field is what their sources do.
-var carriers = map[Resource][]carrier{
+var carriers = Carriers{
 	{"", "podtemplates"}:           {{inner: pods, at: path(".template")}},
 	{"", "replicationcontrollers"}: {podTemplate},
 	{"apps", "deployments"}: {podTemplate, {inner: replicaSets, copied: []copied{
@@ -118,24 +100,24 @@ func path(text string) Path {
 }
 
 // written lists where an object of a resource has the field of a permission: in itself, and in what it carries.
-func (p *permission) written(r Resource) []placed {
+func (t *Table) written(p *permission, r Resource, version string) []placed {
 	var all []placed
 	if p.appliesTo(r) {
 		all = p.spelled(r)
 	}
-	return append(all, p.carried(r)...)
+	return append(all, t.carried(p, r, version)...)
 }
 
 // carried lists the places in what an object of a resource carries.
-func (p *permission) carried(r Resource) []placed {
+func (t *Table) carried(p *permission, r Resource, version string) []placed {
 	var all []placed
-	for _, c := range carriers[r] {
+	for _, c := range t.carriersFor(p, r, version) {
 		if c.inside && !p.Exclusive {
 			continue // it guards, and gives nothing
 		}
 		var inner []placed
 		if c.at != nil {
-			inner = p.carried(c.inner)
+			inner = t.carried(p, c.inner, "")
 		}
 		if !c.inside && p.guardsCarried(c.inner) {
 			inner = append(inner, p.spelled(c.inner)...)

@@ -29,6 +29,8 @@ type Declaration struct {
 	// ReadExclusive hides the field from readers who do not hold the verb that reveals it; KeepKeys shows the keys of a
 	// hidden map.
 	ReadExclusive, KeepKeys bool
+	// Templates of pods in custom resources, in which a permission for a field of pods holds too.
+	Templates []Template
 }
 
 // Parameter says what goes into the parentheses of a verb.
@@ -90,6 +92,13 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 	}
 	if (d.Exclusive || d.ReadExclusive) && (len(d.Resources) == 0 || len(d.Resources) < len(fp.Spec.Resources)) {
 		d.Resources = []Resource{{}} // whichever is meant, it stays withheld
+	}
+	templates, err := templatesOf(fp.Spec.Templates)
+	if d.Templates = templates; first == nil {
+		first = err
+	}
+	if len(d.Templates) > 0 && !d.about(pods) && first == nil {
+		first = fmt.Errorf("templates are those of pods: resources must name pods or *")
 	}
 	field, err := ParsePath(fp.Spec.Field)
 	if err == nil {

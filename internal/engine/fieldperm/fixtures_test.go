@@ -102,6 +102,7 @@ properties:
       colour: {type: object, x-kubernetes-map-type: atomic, properties: {r: {type: integer}, g: {type: integer}, secret: {type: string}}}
       config: {type: object, x-kubernetes-preserve-unknown-fields: true}
       partly: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: string}}}
+      work: {type: object, properties: {metadata: {type: object, properties: {labels: {type: object, additionalProperties: {type: string}}}}, spec: {type: object, properties: {nodeName: {type: string}}}}}
       maybe: {type: array, nullable: true, items: {type: string}, x-kubernetes-list-type: set}
   status:
     type: object

@@ -51,18 +51,18 @@ func (t *Table) conceal() {
 			t.hidden[r] = nil
 		}
 	}
-	for r := range carriers {
+	for r := range t.carrying() {
 		t.hidden[r] = nil
 	}
 	for r := range t.hidden {
 		for _, p := range hides {
-			t.hidden[r] = append(t.hidden[r], p.hiddenIn(r)...)
+			t.hidden[r] = append(t.hidden[r], t.hiddenIn(p, r)...)
 		}
 	}
 }
 
 // hiddenIn lists where an object of a resource has the field: in itself and in the templates that it carries.
-func (p *permission) hiddenIn(r Resource) []Hidden {
+func (t *Table) hiddenIn(p *permission, r Resource) []Hidden {
 	var all []Hidden
 	add := func(at Path) {
 		for len(at) > 1 && at[len(at)-1].Any {
@@ -73,19 +73,19 @@ func (p *permission) hiddenIn(r Resource) []Hidden {
 	if p.appliesTo(r) {
 		add(p.Field)
 	}
-	for _, at := range p.hiddenInTemplates(r) {
+	for _, at := range t.hiddenInTemplates(p, r) {
 		add(at)
 	}
 	return all
 }
 
-func (p *permission) hiddenInTemplates(r Resource) []Path {
+func (t *Table) hiddenInTemplates(p *permission, r Resource) []Path {
 	var all []Path
-	for _, c := range carriers[r] {
+	for _, c := range t.carriersFor(p, r, "") {
 		if c.at == nil {
 			continue
 		}
-		inner := p.hiddenInTemplates(c.inner)
+		inner := t.hiddenInTemplates(p, c.inner)
 		if !c.inside && p.appliesTo(c.inner) {
 			inner = append(inner, p.Field)
 		}

@@ -15,14 +15,17 @@ func (t *Table) Named(permission string, r Resource, version string) (fields []H
 		}
 		declared = true
 		if p.Version == "" || p.Version == version {
-			fields = append(fields, p.hiddenIn(r)...)
+			fields = append(fields, t.hiddenIn(p, r)...)
 		}
 	}
 	return fields, declared
 }
 
-// Placed lists where objects of a resource have a field that some resources have, that of what they carry included.
-func Placed(resources []Resource, field Path, r Resource) []Hidden {
-	p := permission{Declaration: Declaration{Resources: resources, Field: field}}
-	return p.hiddenIn(r)
+// Placed lists where objects of a resource have a field that some resources have, that of what they carry included. No
+// table knows the built-in resources only.
+func (t *Table) Placed(resources []Resource, field Path, r Resource) []Hidden {
+	if t == nil {
+		t = &Table{carriers: carriers}
+	}
+	return t.hiddenIn(&permission{Declaration: Declaration{Resources: resources, Field: field}}, r)
 }

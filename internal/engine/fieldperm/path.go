@@ -203,6 +203,9 @@ func (p Path) under(root Path) Path {
 	return append(append(make(Path, 0, len(root)+len(p)), root...), p...)
 }
 
+// Under is the path below another one.
+func (p Path) Under(root Path) Path { return p.under(root) }
+
 // bracketed reports whether the path goes through a map or list.
 func (p Path) bracketed() bool {
 	for _, e := range p {

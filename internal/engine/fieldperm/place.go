@@ -25,7 +25,7 @@ func (t *Table) place(k treeKey) []placed {
 func (t *Table) pathsIn(p *permission, k treeKey) []placed {
 	switch {
 	case k.form == scaleForm:
-		return t.inScale(p, k.resource)
+		return t.inScale(p, k.resource, k.version)
 	case k.form == bindingForm, k.resource == bindings:
 		var all []placed
 		if p.appliesTo(k.resource) && k.resource == bindings {
@@ -36,21 +36,23 @@ func (t *Table) pathsIn(p *permission, k treeKey) []placed {
 		}
 		return all
 	}
-	return p.written(k.resource)
+	return t.written(p, k.resource, k.version)
 }
 
-func (p *permission) appliesTo(r Resource) bool {
-	return slices.ContainsFunc(p.Resources, func(have Resource) bool { return have.All() || have == r })
+func (p *permission) appliesTo(r Resource) bool { return p.about(r) }
+
+func (d *Declaration) about(r Resource) bool {
+	return slices.ContainsFunc(d.Resources, func(have Resource) bool { return have.All() || have == r })
 }
 
 // inScale maps the scale field, wherever it is, and what lies around it to the Scale that stands in for the object.
-func (t *Table) inScale(p *permission, r Resource) []placed {
+func (t *Table) inScale(p *permission, r Resource, version string) []placed {
 	fields := t.scaled[r]
 	if len(fields) == 0 {
 		fields = []Path{replicasPath}
 	}
 	var all []placed
-	for _, q := range p.written(r) {
+	for _, q := range t.written(p, r, version) {
 		if q.path.hasPrefix(metadataPath) {
 			all = append(all, q)
 			continue

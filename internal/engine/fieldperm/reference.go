@@ -31,8 +31,8 @@ func (t *Table) Permissions() []Entry {
 		for _, r := range p.Resources {
 			all = append(all, p.entry(p.Field, r))
 		}
-		for r := range carriers {
-			for _, q := range p.carried(r) {
+		for r := range t.carrying() {
+			for _, q := range t.carried(p, r, p.Version) {
 				all = append(all, q.perm.entry(q.path, r))
 			}
 		}

@@ -18,6 +18,8 @@ type Config struct {
 	// places in different versions has no permission of its own for it: that must not be for another field, depending
 	// on the version.
 	Scaled map[Resource][]Path
+	// Templates are those of pods in custom resources.
+	Templates []Template
 	// Unreadable are declarations of custom resources that cannot be read.
 	Unreadable []Unreadable
 	// Expressions compiles CEL; without it, declarations that need CEL cover nothing and exclude everything.
@@ -29,7 +31,9 @@ type Table struct {
 	trees  map[treeKey]*node
 	perms  []*permission
 	scaled map[Resource][]Path
-	issues []Issue
+	// carriers are the resources that carry others, by what all permissions know.
+	carriers Carriers
+	issues   []Issue
 	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for
 	// all.
 	unreadable map[Resource]string
@@ -69,7 +73,7 @@ type Issue struct{ Source, Message string }
 // New compiles a table. Issues name the declarations that do not compile; the table holds them so that they cover
 // nothing and exclude what they say, and everything else takes effect.
 func New(c Config) (*Table, []Issue) {
-	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled)}
+	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled), carriers: CarriersOf(c.Templates...)}
 	maps.Copy(t.scaled, c.Scaled)
 	var issues []Issue
 	add := func(d Declaration, err error) {
@@ -95,6 +99,9 @@ func New(c Config) (*Table, []Issue) {
 		add(d, err)
 		if fp.Annotations[policyv1alpha1.AnnotationUnreadable] != "" || d.Exclusive && len(d.Field) == 0 {
 			t.withhold(d.Source, d.Resources)
+		}
+		if d.Exclusive && len(d.Templates) < len(fp.Spec.Templates) {
+			t.withhold(d.Source, nil) // where else it withholds nobody knows
 		}
 	}
 	for _, u := range c.Unreadable {
@@ -133,22 +140,12 @@ func (t *Table) Unreadable(r Resource) string {
 	if source := t.unreadable[Resource{}]; source != "" {
 		return source
 	}
-	if r == bindings {
-		r = pods
-	}
-	seen := map[Resource]bool{}
-	for todo := []Resource{r}; len(todo) > 0; todo = todo[1:] {
-		if source := t.unreadable[todo[0]]; source != "" {
-			return source
-		}
-		seen[todo[0]] = true
-		for _, c := range carriers[todo[0]] {
-			if !seen[c.inner] {
-				todo = append(todo, c.inner)
-			}
-		}
-	}
-	return ""
+	source := ""
+	t.carriers.visit(r, func(carried Resource) bool {
+		source = t.unreadable[carried]
+		return source == ""
+	})
+	return source
 }
 
 // Issues are the declarations of the table that do not do all they say.
@@ -175,12 +172,21 @@ func (t *Table) plant() {
 	for r := range spellings {
 		versions[r] = nil
 	}
-	for r := range carriers {
+	for r := range t.carrying() {
 		versions[r] = nil
 	}
 	for _, p := range t.perms {
 		for _, r := range p.Resources {
 			versions[r] = append(versions[r], p.Version)
+		}
+	}
+	for r, list := range t.carriers {
+		// Where declarations tell versions apart, one that they do not name gets what all of them have.
+		if slices.ContainsFunc(versions[r], func(version string) bool { return version != "" }) {
+			continue
+		}
+		for _, c := range list {
+			versions[r] = append(versions[r], c.version)
 		}
 	}
 	t.trees[treeKey{pods, bindingForm, "", true}] = &node{} // the scheduler says where a pod goes

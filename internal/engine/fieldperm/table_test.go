@@ -37,10 +37,11 @@ func TestCarriersAreComplete(t *testing.T) {
 	if len(found) < 10 {
 		t.Fatalf("found %d resources with templates: the search is broken", len(found))
 	}
+	builtin := mustTable(t)
 	metadata := &permission{Declaration: Declaration{Field: metadataPath, Resources: []Resource{{}}, Exclusive: true}}
 	for r, list := range found {
 		var known []string
-		for _, q := range metadata.carried(r) {
+		for _, q := range builtin.carried(metadata, r, "") {
 			known = append(known, q.path.String())
 		}
 		for _, place := range list {

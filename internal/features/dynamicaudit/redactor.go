@@ -75,7 +75,7 @@ func redactedFields(snap *snapshot.Snapshot, redact *sink.Redaction, ref *auditi
 		fields, sure = append(fields, more...), sure && declared
 	}
 	for _, f := range redact.Fields {
-		fields = append(fields, fieldperm.Placed(f.Resources, f.Field, resource)...)
+		fields = append(fields, snap.Fields.Placed(f.Resources, f.Field, resource)...)
 	}
 	return fields, sure
 }

@@ -13,6 +13,8 @@ import (
 	"proviso.dev/proviso/internal/features/fieldpermissions/crdschema"
 	"proviso.dev/proviso/internal/features/fieldpermissions/openapi"
 	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/state/kept"
+	"proviso.dev/proviso/internal/state/ledger"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -27,6 +29,8 @@ type Config struct {
 	Hides bool
 	// MaxBody bounds the bodies of requests.
 	MaxBody int64
+	// Etcd is where it is kept what the schemas of custom resources declare; nil in a host that does not store them.
+	Etcd ledger.Etcd
 }
 
 // New makes the system.
@@ -35,6 +39,13 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		cfg.Builtin = allCustom{}
 	}
 	r := &rights{store: k.Store, gate: k.Gate, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache), hides: cfg.Hides}
+	config := snapshot.FieldsConfig{Read: readDefinition, Expressions: r.cel.Stored(), Warmer: k.Warmer}
+	plugin := &crdschema.Plugin{Expressions: r.cel, Keeper: crdschema.Stateless{}, Escalation: escalation{k.Gate.Chain}}
+	var keeper *kept.Keeper
+	if cfg.Etcd != nil {
+		keeper = kept.New(cfg.Etcd)
+		plugin.Keeper, config.Kept, config.Read = keeper, keeper, withLost(keeper)
+	}
 	return feature.System{
 		Name: "field permissions", Gate: Gate,
 		Resources: []string{snapshot.FieldPermissions.Resource, "permissions"},
@@ -43,7 +54,8 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			c.Permissions = &policyreview.Permissions{Store: k.Store, Shapes: r}
 		},
 		Parts: func(from snapshot.Source) ([]snapshot.Part, error) {
-			part, err := snapshot.NewFields(snapshot.FieldsConfig{Source: from, Read: readDefinition, Expressions: r.cel.Stored(), Warmer: k.Warmer}, k.Store.Changed)
+			config.Source = from
+			part, err := snapshot.NewFields(config, k.Store.Changed)
 			return []snapshot.Part{part}, err
 		},
 		Filters: []feature.Filter{{Name: "declarations", Wrap: func(next http.Handler) http.Handler {
@@ -55,13 +67,17 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			c.Fields = &enforce.Fields{Asker: k.Gate, Schemas: r.schemas, Everywhere: k.Gate.Chain, Behind: k.Behind}
 		},
 		Mutators: []feature.Mutator{
-			{Name: crdschema.Name, Plugin: &crdschema.Plugin{Expressions: r.cel}},
+			{Name: crdschema.Name, Plugin: plugin},
 			{Name: enforce.PinName, Plugin: &enforce.Pin{Behind: k.Behind}},
 		},
 		Before: r.before, Fields: r,
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			reporter, err := newReporter(r, from, k.Clients)
-			return []feature.Runner{reporter}, err
+			if err != nil || keeper == nil {
+				return []feature.Runner{reporter}, err
+			}
+			keeping, err := newKeeping(k, keeper, from)
+			return []feature.Runner{reporter, feature.RunnerFunc(keeper.Follow), keeping}, err
 		},
 	}, nil
 }

@@ -40,7 +40,7 @@ func readDefinition(definition any) snapshot.CustomFields {
 	}
 	custom := snapshot.CustomFields{Resource: fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}}
 	declared, err := crdschema.Declared(crd)
-	custom.Declared = declared
+	custom.Declared, custom.Templates = declared, crdschema.Templates(crd)
 	if err != nil {
 		custom.Problem = err.Error()
 	}
@@ -91,6 +91,27 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 			} else if err := f.checkHidden(spec, at, r); err != nil {
 				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
 			}
+		}
+	}
+	return append(errs, f.checkTemplates(spec, at, path.Child("templates"))...)
+}
+
+// checkTemplates checks the templates that a declaration names.
+func (f *rights) checkTemplates(spec policyv1alpha1.FieldPermissionSpec, at fieldperm.Path, path *field.Path) (errs field.ErrorList) {
+	for i, named := range spec.Templates {
+		r, err := fieldperm.ParseResource(named.Resource)
+		if err != nil {
+			continue // it was refused before
+		}
+		template, err := fieldperm.ParsePath(named.Field)
+		if err == nil {
+			err = f.checkPath(template, r)
+		}
+		if err == nil {
+			err = f.checkHidden(spec, at.Under(template), r)
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("field"), named.Field, fmt.Sprintf("%s: %v", r, err)))
 		}
 	}
 	return errs

@@ -102,6 +102,9 @@ func (o *Options) switches() switches {
 	for _, f := range o.on {
 		s.gates[f] = true
 	}
+	for _, f := range o.off {
+		s.gates[f] = false
+	}
 	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
 		base, needed := needs[f]
 		return s.gates[f] && (!needed || s.gates[base])

@@ -78,8 +78,8 @@ type Options struct {
 	lineup features.Lineup
 	// hands are those of the clock.
 	hands timekeeper.Hands
-	// on are gates that are on in this server, whatever the process says.
-	on []featuregate.Feature
+	// on and off are gates that are so in this server, whatever the process says.
+	on, off []featuregate.Feature
 	// auditBackend and auditEvaluator take the place of the configured ones; tests look at events with them.
 	auditBackend   audit.Backend
 	auditEvaluator audit.PolicyRuleEvaluator

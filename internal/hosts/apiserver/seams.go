@@ -39,3 +39,6 @@ func (o *Options) Give(flags ...string) {
 
 // SwitchOn switches gates on in this server. Feature gates belong to the process, in which others may run.
 func (o *Options) SwitchOn(gates ...featuregate.Feature) { o.on = append(o.on, gates...) }
+
+// SwitchOff switches gates off in this server, whatever the process says.
+func (o *Options) SwitchOff(gates ...featuregate.Feature) { o.off = append(o.off, gates...) }

@@ -159,7 +159,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}, ExpiredTTL: own.ExpiredBindingsTTL},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
-		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes},
+		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes, Etcd: s.journal},
 		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
 	}

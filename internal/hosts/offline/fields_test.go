@@ -52,3 +52,45 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]`
 		}
 	}
 }
+
+// FP-19: what is read from files knows the templates of custom resources, as the server does.
+func TestTemplatesInFiles(t *testing.T) {
+	const policy = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crews.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Crew, listKind: CrewList, plural: crews, singular: crew}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+      size: {type: integer},
+      template: {type: object, x-proviso-embedded-template: Pod, properties: {spec: {type: object, properties: {nodeName: {type: string}, hostname: {type: string}, subdomain: {type: string}}}}}}}}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: r}
+rules: [{verbs: [granular, "granular:nodeAssignment"], apiGroups: [example.com], resources: [crews]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: b}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]`
+	h, err := New(Config{Texts: []source.Text{{Name: "policy", Data: []byte(policy)}}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(fields string) *runtime.RawExtension {
+		return &runtime.RawExtension{Raw: []byte(`{"apiVersion": "example.com/v1", "kind": "Crew", "metadata": {"name": "a", "namespace": "n"}, "spec": {"template": {"spec": {"hostname": "h"` + fields + `}}}}`)}
+	}
+	for fields, want := range map[string]bool{`, "nodeName": "x"`: true, `, "subdomain": "y"`: false} {
+		status, err := h.Review(t.Context(), "n", authz.SubjectAccessReviewSpec{UserName: "bob", Verb: "patch", ResourceKind: "crews.example.com", Content: object(fields), OldContent: object("")})
+		if err != nil || status.Allowed != want {
+			t.Errorf("%s: %+v, %v", fields, status, err)
+		}
+	}
+}

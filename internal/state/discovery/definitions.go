@@ -32,6 +32,12 @@ func definitionsByKind(definitions snapshot.Objects) (func(schema.GroupKind) *ap
 				return crd
 			}
 		}
+		if len(found) == 1 {
+			// One in a file was never accepted.
+			if crd := found[0].(*apiextensionsv1.CustomResourceDefinition); crd.Status.AcceptedNames.Kind == "" && len(crd.Status.Conditions) == 0 {
+				return crd
+			}
+		}
 		return nil
 	}, nil
 }

@@ -265,6 +265,10 @@ func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 	if !fields.one("readExclusive", &hidden) {
 		spec.ReadExclusive = true
 	}
+	var templates []policy.FieldPermissionTemplate
+	if !fields.one("templates", &templates) {
+		spec.Templates = []policy.FieldPermissionTemplate{{}} // one that cannot be read
+	}
 	spec.Keep = "" // what was not understood could be what keeps less
 	var resources []string
 	if !fields.one("resources", &resources) || len(resources) == 0 {

@@ -23,8 +23,16 @@ type FieldsConfig struct {
 	Read func(definition any) CustomFields
 	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
 	Expressions fieldperm.Expressions
+	// Kept is what Read looks at besides; nil if that is nothing.
+	Kept Kept
 	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
 	Warmer *Warmer
+}
+
+// Kept is what was declared before.
+type Kept interface {
+	HasSynced() bool
+	OnChange(func())
 }
 
 // CustomFields is what the definition of a custom resource has to say about field permissions.
@@ -33,13 +41,15 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
+	// Templates are those of pods that its objects have.
+	Templates []fieldperm.Template
 	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others
 	// withhold nobody knows, so that writing the resource then takes a right that is granted for the whole cluster.
 	Problem string
 }
 
 func (c CustomFields) isEmpty() bool {
-	return len(c.Declared) == 0 && c.Scale == nil && c.Problem == ""
+	return len(c.Declared) == 0 && c.Scale == nil && len(c.Templates) == 0 && c.Problem == ""
 }
 
 // Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and
@@ -101,6 +111,10 @@ func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
 			return nil, err
 		}
 		f.synced = append(f.synced, registration.HasSynced)
+	}
+	if cfg.Kept != nil {
+		cfg.Kept.OnChange(func() { touch(nil) })
+		f.synced = append(f.synced, cfg.Kept.HasSynced)
 	}
 	if cfg.Warmer != nil {
 		cfg.Warmer.OnBroken(func() { touch(nil) })
@@ -187,6 +201,7 @@ func (f *Fields) build() {
 	for _, definition := range definitions {
 		custom := f.cfg.Read(definition)
 		cfg.Declared = append(cfg.Declared, custom.Declared...)
+		cfg.Templates = append(cfg.Templates, custom.Templates...)
 		if custom.Scale != nil {
 			cfg.Scaled[custom.Resource] = custom.Scale
 		}

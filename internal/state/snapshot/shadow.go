@@ -86,6 +86,8 @@ type ShadowFields struct {
 	Resources []fieldperm.Resource
 	// Hides tells that it would hide a field from readers.
 	Hides bool
+	// carriers are what carries others.
+	carriers fieldperm.Carriers
 	// Table is the table as if it was enforced. It is made when a request needs it.
 	Table func() *fieldperm.Table
 }
@@ -94,7 +96,7 @@ type ShadowFields struct {
 // carries others in it, such as the template of a pod, is looked at for the sake of them.
 func (s *ShadowFields) Concerns(r fieldperm.Resource) bool {
 	return slices.ContainsFunc(s.Resources, func(own fieldperm.Resource) bool {
-		return own == fieldperm.Resource{} || fieldperm.Carries(r, own)
+		return own == fieldperm.Resource{} || s.carriers.Carry(r, own)
 	})
 }
 
@@ -107,7 +109,7 @@ func newShadowFields(decides fieldperm.Config, shadowed []*policyv1alpha1.FieldP
 		}
 		cfg := decides
 		cfg.FieldPermissions = append(slices.Clone(decides.FieldPermissions), p)
-		all = append(all, ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Hides: declared.ReadExclusive, Table: sync.OnceValue(func() *fieldperm.Table {
+		all = append(all, ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Hides: declared.ReadExclusive, carriers: fieldperm.CarriersOf(slices.Concat(decides.Templates, declared.Templates)...), Table: sync.OnceValue(func() *fieldperm.Table {
 			table, _ := fieldperm.New(cfg)
 			return table
 		})})

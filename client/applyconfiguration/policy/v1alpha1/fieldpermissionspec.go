@@ -35,6 +35,10 @@ type FieldPermissionSpecApplyConfiguration struct {
 	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map
 	// with empty values. It needs readExclusive.
 	Keep *policyv1alpha1.HiddenKeep `json:"keep,omitempty"`
+	// templates are fields of custom resources that hold the template of a pod. A permission for a field of pods holds
+	// there, too; resources must name pods, or "*". The schema of a custom resource can say the same for all
+	// permissions: "x-proviso-embedded-template: Pod".
+	Templates []FieldPermissionTemplateApplyConfiguration `json:"templates,omitempty"`
 	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
 	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
 	// caller is told, too.
@@ -110,6 +114,19 @@ func (b *FieldPermissionSpecApplyConfiguration) WithReadExclusive(value bool) *F
 // If called multiple times, the Keep field is set to the value of the last call.
 func (b *FieldPermissionSpecApplyConfiguration) WithKeep(value policyv1alpha1.HiddenKeep) *FieldPermissionSpecApplyConfiguration {
 	b.Keep = &value
+	return b
+}
+
+// WithTemplates adds the given value to the Templates field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Templates field.
+func (b *FieldPermissionSpecApplyConfiguration) WithTemplates(values ...*FieldPermissionTemplateApplyConfiguration) *FieldPermissionSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTemplates")
+		}
+		b.Templates = append(b.Templates, *values[i])
+	}
 	return b
 }
 

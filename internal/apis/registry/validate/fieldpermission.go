@@ -27,6 +27,7 @@ func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissio
 		errs = append(errs, field.Forbidden(path.Child("exclusiveWhen"), "narrows an exclusive field; set exclusive: true as well"))
 	}
 	errs = append(errs, keep(p.Spec, path.Child("keep"))...)
+	errs = append(errs, templates(p.Spec.Templates, path.Child("templates"))...)
 	errs = append(errs, enforcement(p.Spec.Enforcement, path.Child("enforcement"))...)
 	if len(p.Spec.ExclusiveWhen) > maxExpression {
 		errs = append(errs, field.TooLong(path.Child("exclusiveWhen"), "", maxExpression))
@@ -54,6 +55,25 @@ func resources(list []string, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Index(i), r, "means all resources; leave the others out"))
 		} else if _, err := fieldperm.ParseResource(r); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), r, err.Error()))
+		}
+	}
+	return errs
+}
+
+func templates(list []policy.FieldPermissionTemplate, path *field.Path) (errs field.ErrorList) {
+	if len(list) > fieldperm.MaxTemplates {
+		return field.ErrorList{field.TooMany(path, len(list), fieldperm.MaxTemplates)}
+	}
+	for i, t := range list {
+		if r, err := fieldperm.ParseResource(t.Resource); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("resource"), t.Resource, err.Error()))
+		} else if r.All() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("resource"), t.Resource, "must be one resource"))
+		}
+		if at, err := fieldperm.ParsePath(t.Field); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("field"), t.Field, err.Error()))
+		} else if err := (fieldperm.Template{At: at}).Validate(); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("field"), t.Field, err.Error()))
 		}
 	}
 	return errs

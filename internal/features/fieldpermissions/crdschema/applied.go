@@ -2,6 +2,7 @@ package crdschema
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // liftApplied brings it into the form of the server, and reports whether there was anything to do. What cannot be read
 // is left to kubectl.
 func liftApplied(root any) bool {
-	return rewriteApplied(root, KeyPrefix, func(object any) bool {
+	return rewriteApplied(root, []string{KeyPrefix, KeyTemplate}, func(object any) bool {
 		l := lift(object)
 		text, err := l.record.encode()
 		return err == nil && len(l.errs) == 0 && l.carries && annotate(object, text, "") == nil
@@ -24,7 +25,7 @@ func liftApplied(root any) bool {
 
 // showApplied brings it into the form of its author.
 func showApplied(root any) {
-	rewriteApplied(root, Annotation, func(object any) bool {
+	rewriteApplied(root, []string{Annotation}, func(object any) bool {
 		annotations := at(object, "metadata", "annotations")
 		delete(annotations, lastApplied) // one inside of the other would have no end
 		showOne(object)
@@ -35,10 +36,10 @@ func showApplied(root any) {
 	})
 }
 
-func rewriteApplied(root any, only string, rewrite func(object any) bool) bool {
+func rewriteApplied(root any, only []string, rewrite func(object any) bool) bool {
 	annotations := at(root, "metadata", "annotations")
 	written := text(annotations[lastApplied])
-	if !strings.Contains(written, only) {
+	if !slices.ContainsFunc(only, func(name string) bool { return strings.Contains(written, name) }) {
 		return false
 	}
 	doc, err := parseJSON([]byte(written))

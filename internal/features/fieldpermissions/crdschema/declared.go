@@ -25,6 +25,9 @@ func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declar
 	for i := range crd.Spec.Versions {
 		version := crd.Spec.Versions[i].Name
 		for _, at := range slices.Sorted(maps.Keys(r[version])) {
+			if len(r[version][at].permission()) == 0 {
+				continue // it is a template
+			}
 			d, err := declaration(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at, r[version][at])
 			if err != nil {
 				if first == nil {
@@ -36,6 +39,33 @@ func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declar
 		}
 	}
 	return all, first
+}
+
+// Templates are the templates of pods that a stored definition declares (FP-19). What cannot be read Declared says.
+func Templates(crd *apiextensionsv1.CustomResourceDefinition) (all []fieldperm.Template) {
+	r, _ := decode(crd.Annotations[Annotation])
+	for i := range crd.Spec.Versions {
+		version := crd.Spec.Versions[i].Name
+		for _, at := range slices.Sorted(maps.Keys(r[version])) {
+			if r[version][at][KeyTemplate] == nil {
+				continue
+			}
+			if t, err := template(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at); err == nil {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
+// template is what an entry with that key means.
+func template(r resource, version string, at place) (fieldperm.Template, error) {
+	path, err := at.path()
+	if err != nil {
+		return fieldperm.Template{}, err
+	}
+	t := fieldperm.Template{Resource: fieldperm.Resource{Group: r.group, Resource: r.plural}, Version: version, At: path}
+	return t, t.Validate()
 }
 
 // resource is the custom resource that a definition defines.

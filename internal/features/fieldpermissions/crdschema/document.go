@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/yaml"
@@ -83,13 +82,17 @@ func (d *document) object(dec *json.Decoder, depth int) (any, error) {
 		if _, again := m[name]; again && d.duplicate == "" {
 			d.duplicate = name
 		}
-		d.mentions = d.mentions || strings.HasPrefix(name, KeyPrefix)
+		d.mentions = d.mentions || isOurs(name)
 		if m[name], err = d.value(dec, depth+1); err != nil {
 			return nil, err
 		}
 	}
 	_, err := dec.Token()
 	return m, err
+}
+
+func mentionsKey(body []byte) bool {
+	return bytes.Contains(body, []byte(KeyPrefix)) || bytes.Contains(body, []byte(KeyTemplate))
 }
 
 // parseYAML reads the first document of a YAML text, as the server does.
@@ -103,7 +106,7 @@ func parseYAML(body []byte) (*document, error) {
 		return nil, err
 	}
 	// What is written twice is gone from the JSON text, and with it perhaps one of our keys.
-	if d.mentions || bytes.Contains(body, []byte(KeyPrefix)) {
+	if d.mentions || mentionsKey(body) {
 		if _, err := yaml.YAMLToJSONStrict(body); err != nil {
 			return nil, err
 		}
@@ -128,7 +131,7 @@ func (d *document) examine(value any, depth int) error {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, below := range v {
-			d.mentions = d.mentions || strings.HasPrefix(name, KeyPrefix)
+			d.mentions = d.mentions || isOurs(name)
 			if err := d.examine(below, depth+1); err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func (f *Filter) liftJSONPatch(r *http.Request, info *request.RequestInfo) (*htt
 	for _, op := range operations {
 		for _, member := range []string{"path", "from"} {
 			pointer, there := at(op)[member].(string)
-			carries = carries || strings.Contains(pointer, KeyPrefix)
+			carries = carries || mentionsKey([]byte(pointer))
 			versions = versions || there && (pointer == "" || pointer == "/spec" || strings.HasPrefix(pointer, "/spec/versions"))
 		}
 	}

@@ -66,7 +66,7 @@ const maxErrors = 16
 // not inside of allOf and its kin, which only restrict what is described elsewhere.
 func (w *lifter) node(schema map[string]any, path *field.Path, isField bool) {
 	for _, key := range slices.Sorted(maps.Keys(schema)) {
-		if strings.HasPrefix(key, KeyPrefix) {
+		if isOurs(key) {
 			w.take(key, schema[key], path.Child(key), isField)
 			delete(schema, key)
 			continue

@@ -25,6 +25,9 @@ const Name = "FieldPermissionDeclarations"
 type Plugin struct {
 	// Expressions compiles CEL; without it, parameters that are expressions are refused.
 	Expressions fieldperm.Expressions
+	// Keeper keeps what is declared, and Escalation says who may change what was lost.
+	Keeper     Keeper
+	Escalation Escalation
 }
 
 var (
@@ -94,6 +97,9 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 	}
 	if written == nil && !w.readable() {
 		text = w.stored // it grants nothing and says so; only one who declares something can repair it
+	}
+	if p.revives(w, written) {
+		text = different(text, w.stored)
 	}
 	if text != w.stored || w.old == nil || !apiequality.Semantic.DeepEqual(w.old.Spec, w.new.Spec) {
 		if errs := s.record.check(ctx, w.new, p.Expressions); len(errs) > 0 {
@@ -186,5 +192,5 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 	if errs := r.check(ctx, w.new, p.Expressions); len(errs) > 0 {
 		return w.invalid(errs)
 	}
-	return nil
+	return p.enter(ctx, w, attrs.IsDryRun())
 }

@@ -32,7 +32,7 @@ func admit(t testing.TB, ctx context.Context, old, new *apiextensions.CustomReso
 	}
 	attrs := admission.NewAttributesRecord(new, before, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", new.Name,
 		apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), subresource, op, nil, false, nil)
-	p := &Plugin{}
+	p := &Plugin{Keeper: Stateless{}}
 	if err := p.Admit(ctx, attrs, nil); err != nil {
 		return "", seen, err
 	}
@@ -252,7 +252,7 @@ func TestTypedClients(t *testing.T) {
 	} {
 		attrs := admission.NewAttributesRecord(annotated(strings.ReplaceAll(tc.text, "labels", "label")), stored, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", "x",
 			apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), tc.subresource, admission.Update, nil, false, nil)
-		if err := (&Plugin{}).Validate(requestctx.WithNotes(t.Context()), attrs, nil); err == nil || !strings.Contains(err.Error(), strings.Replace(tc.want, "no parameter", "a parameter", 1)) {
+		if err := (&Plugin{Keeper: Stateless{}}).Validate(requestctx.WithNotes(t.Context()), attrs, nil); err == nil || !strings.Contains(err.Error(), strings.Replace(tc.want, "no parameter", "a parameter", 1)) {
 			t.Errorf("%s: %v", tc.text, err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestGranularCallers(t *testing.T) {
 		}
 		attrs := admission.NewAttributesRecord(tc.new, stored, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", "x",
 			apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), "", admission.Update, nil, false, nil)
-		if err := (&Plugin{}).Validate(ctx, attrs, nil); apierrors.IsForbidden(err) != tc.refused || !tc.refused && err != nil {
+		if err := (&Plugin{Keeper: Stateless{}}).Validate(ctx, attrs, nil); apierrors.IsForbidden(err) != tc.refused || !tc.refused && err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -19,10 +20,18 @@ const (
 	KeyTreatment = KeyPrefix + "parameter-treatment"
 	KeyExclusive = KeyPrefix + "exclusive"
 	KeyWhen      = KeyPrefix + "exclusive-when"
+	// KeyTemplate stands alone: the field is the template of a pod (FP-19).
+	KeyTemplate = "x-proviso-embedded-template"
 )
 
+// podTemplate is the only template that can be declared.
+const podTemplate = "Pod"
+
 // keys in the order of the documentation.
-var keys = []string{KeyVerb, KeyParameter, KeyTreatment, KeyExclusive, KeyWhen}
+var keys = []string{KeyVerb, KeyParameter, KeyTreatment, KeyExclusive, KeyWhen, KeyTemplate}
+
+// isOurs reports whether a member of a schema is one of ours, or one like it.
+func isOurs(name string) bool { return strings.HasPrefix(name, KeyPrefix) || name == KeyTemplate }
 
 const (
 	maxEntries = 512
@@ -84,6 +93,9 @@ func checkKey(key string, value any) error {
 		}
 		return nil
 	}
+	if key == KeyTemplate && value != podTemplate {
+		return fmt.Errorf("must be %s, or null to remove it", podTemplate)
+	}
 	if _, ok := value.(string); !ok {
 		return fmt.Errorf("must be a string, or null to remove it")
 	}
@@ -144,6 +156,49 @@ func (e entry) stated() entry {
 		if value != nil {
 			out[key] = value
 		}
+	}
+	return out
+}
+
+// permission is the entry without what it says about a template.
+func (e entry) permission() entry {
+	out := entry{}
+	maps.Copy(out, e)
+	delete(out, KeyTemplate)
+	return out
+}
+
+// without is the entry without what another one says something about: its permission as a whole, and its template.
+func (e entry) without(said entry) entry {
+	out := maps.Clone(e)
+	if _, says := said[KeyVerb]; says {
+		out = entry{}
+		if template := e[KeyTemplate]; template != nil {
+			out[KeyTemplate] = template
+		}
+	}
+	if _, says := said[KeyTemplate]; says {
+		delete(out, KeyTemplate)
+	}
+	return out
+}
+
+// what names what the entry declares, for people.
+func (e entry) what() string {
+	if name := e.text(KeyVerb); name != "" {
+		return name
+	}
+	return "template of a " + e.text(KeyTemplate)
+}
+
+// lacking is the part of the entry that another one does not have.
+func (e entry) lacking(current entry) entry {
+	out := maps.Clone(e)
+	if reflect.DeepEqual(e.permission(), current.permission()) {
+		out = e.without(entry{KeyVerb: nil})
+	}
+	if e[KeyTemplate] == current[KeyTemplate] {
+		delete(out, KeyTemplate)
 	}
 	return out
 }

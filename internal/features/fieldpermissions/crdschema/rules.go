@@ -3,6 +3,7 @@ package crdschema
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -60,6 +61,14 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 	if !hasPlace(crd, version, at) {
 		return field.ErrorList{field.NotFound(path, string(at))}
 	}
+	if e[KeyTemplate] != nil {
+		if err := checkTemplate(crd, version, at); err != nil {
+			return field.ErrorList{field.Invalid(path.Child(KeyTemplate), e.text(KeyTemplate), err.Error())}
+		}
+		if len(e.permission()) == 0 {
+			return nil
+		}
+	}
 	if e[KeyVerb] == nil {
 		return field.ErrorList{field.Required(path.Child(KeyVerb), "the other keys say how this permission works")}
 	}
@@ -101,6 +110,19 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 	return nil
 }
 
+// checkTemplate reports why a field is not the template of a pod; nil if it may be one.
+func checkTemplate(crd *apiextensions.CustomResourceDefinition, version string, at place) error {
+	if _, err := template(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at); err != nil {
+		return err
+	}
+	schema := schemaAt(crd, version, at)
+	spec, described := schema.Properties["spec"]
+	if described && spec.Type == "object" || !described && schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
+		return nil
+	}
+	return errors.New("needs a field that is an object with a field spec, as the template of a pod has")
+}
+
 // hasType reports whether what a schema describes may have a type, as conditions do.
 func hasType(schema *apiextensions.JSONSchemaProps) bool {
 	if schema == nil {
@@ -123,10 +145,10 @@ func (r record) checkVersions(crd *apiextensions.CustomResourceDefinition, versi
 		switch {
 		case v.Name == version || reflect.DeepEqual(r[v.Name][at], r[version][at]):
 		case hasPlace(crd, v.Name, at):
-			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
+			return field.ErrorList{field.Invalid(path, r[version][at].what(),
 				"version "+v.Name+" has the same field and declares nothing, or something else, for it: a permission is the same in every version of a resource")}
 		case (v.Served || v.Storage) && !r.hasPermission(v.Name, r[version][at]):
-			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
+			return field.ErrorList{field.Invalid(path, r[version][at].what(),
 				"version "+v.Name+" does not declare this permission in the same way for any of its fields: a permission is the same in every version of a resource")}
 		}
 	}

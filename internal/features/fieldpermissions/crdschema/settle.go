@@ -40,7 +40,7 @@ func settle(stored, written record, old, new *apiextensions.CustomResourceDefini
 				places[at] = entry{}
 			}
 			if value, given := e[KeyVerb]; given && value == nil {
-				places[at] = entry{}
+				places[at] = places[at].without(entry{KeyVerb: nil})
 			}
 			maps.Copy(places[at], e)
 			places[at] = places[at].stated()
@@ -57,21 +57,19 @@ func settle(stored, written record, old, new *apiextensions.CustomResourceDefini
 func (s *settlement) keep(version string, have, written map[place]entry) {
 	for _, at := range slices.Sorted(maps.Keys(have)) {
 		e, given := written[at]
-		if value, says := e[KeyVerb]; says && value == nil {
+		value, removes := e[KeyVerb]
+		removes = removes && value == nil
+		if !given {
+			s.kept = append(s.kept, at.label(version))
 			continue
 		}
 		for _, key := range keys {
 			_, says := e[key]
 			_, stored := have[at][key]
 			switch {
-			case says || !stored:
-			case !given:
-				s.kept = append(s.kept, at.label(version))
+			case says || !stored || removes && key != KeyTemplate:
 			default:
 				s.kept = append(s.kept, at.label(version)+" "+key)
-			}
-			if !given {
-				break
 			}
 		}
 	}

@@ -1,0 +1,303 @@
+package kept
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/state/ledger"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+const (
+	// maxRecord is how large a record is at most; etcd takes somewhat more.
+	maxRecord = 1 << 20
+	// maxCreations is how many records there are for definitions that were not found yet, for each server.
+	maxCreations = 64
+	// timeout bounds what one call of etcd may take.
+	timeout = 10 * time.Second
+	// page is how many records are read at once.
+	page = 20
+	// attempts is how often a record is written again that another server has changed.
+	attempts = 20
+)
+
+// ErrTooMany is that too many writes are on their way.
+var ErrTooMany = errors.New("too many writes of field permissions were begun and not finished: try again in two minutes")
+
+// Keeper has the records of one cluster, which all its replicas write. Every replica follows them.
+type Keeper struct {
+	etcd   ledger.Etcd
+	prefix string
+
+	mu      sync.Mutex
+	records map[types.UID]held
+	synced  bool
+	changed []func()
+}
+
+type held struct {
+	Record
+	revision int64
+}
+
+// New makes a keeper. It connects to nobody yet.
+func New(etcd ledger.Etcd) *Keeper {
+	return &Keeper{etcd: etcd, prefix: etcd.Below("fields/declared"), records: map[types.UID]held{}}
+}
+
+// OnChange takes what is called when a record changes. It is called before anything is followed.
+func (k *Keeper) OnChange(changed func()) { k.changed = append(k.changed, changed) }
+
+// HasSynced reports whether all records were read once.
+func (k *Keeper) HasSynced() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.synced
+}
+
+// Known is what this server knows of a definition.
+func (k *Keeper) Known(uid types.UID) (Record, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h, found := k.records[uid]
+	return h.Record, found && !h.IsEmpty()
+}
+
+// UIDs are those of the definitions of which something is kept.
+func (k *Keeper) UIDs() []types.UID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []types.UID
+	for uid, h := range k.records {
+		if !h.IsEmpty() {
+			all = append(all, uid)
+		}
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// Read is what is kept of a definition, as etcd has it now.
+func (k *Keeper) Read(ctx context.Context, uid types.UID) (Record, error) {
+	client, transform, err := k.open()
+	if err != nil {
+		return Record{}, err
+	}
+	h, err := k.read(ctx, client, transform, uid)
+	return h.Record, err
+}
+
+// Change changes a record as long as nobody else does meanwhile. With an error of the change nothing is written.
+func (k *Keeper) Change(ctx context.Context, uid types.UID, change func(context.Context, *Record) error) error {
+	client, transform, err := k.open()
+	if err != nil {
+		return err
+	}
+	for range attempts {
+		was, err := k.read(ctx, client, transform, uid)
+		if err != nil {
+			return err
+		}
+		now := was.Record
+		if err := change(ctx, &now); err != nil {
+			return err
+		}
+		done, err := k.write(ctx, client, transform, uid, was, &now)
+		if done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("record of definition %s was changed by others %d times", uid, attempts)
+}
+
+// Creating is an error if too many definitions are being made.
+func (k *Keeper) Creating() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	count := 0
+	for _, h := range k.records {
+		if h.Last.Text == "" && slices.ContainsFunc(h.Next, func(n Next) bool { return n.Base == "" }) {
+			count++
+		}
+	}
+	if count >= maxCreations {
+		return ErrTooMany
+	}
+	return nil
+}
+
+func (k *Keeper) open() (*clientv3.Client, value.Transformer, error) {
+	transform, known := k.etcd.Transformer(snapshot.FieldPermissions.GroupResource())
+	if !known {
+		return nil, nil, errors.New("it is not known yet how to store it")
+	}
+	client, err := k.etcd.Client()
+	return client, transform, err
+}
+
+func (k *Keeper) read(ctx context.Context, client *clientv3.Client, transform value.Transformer, uid types.UID) (held, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	got, err := client.Get(ctx, k.prefix+string(uid))
+	if err != nil || len(got.Kvs) == 0 {
+		return held{}, err
+	}
+	return k.parse(ctx, transform, got.Kvs[0])
+}
+
+func (k *Keeper) parse(ctx context.Context, transform value.Transformer, kv *mvccpb.KeyValue) (held, error) {
+	h := held{revision: kv.ModRevision}
+	text, _, err := transform.TransformFromStorage(ctx, kv.Value, value.DefaultContext(kv.Key))
+	if err == nil {
+		err = json.Unmarshal(text, &h.Record)
+	}
+	if err != nil {
+		return h, fmt.Errorf("%s cannot be read: %w", kv.Key, err)
+	}
+	return h, nil
+}
+
+// write stores a record, or deletes one that is empty, and reports whether nobody else was faster.
+func (k *Keeper) write(ctx context.Context, client *clientv3.Client, transform value.Transformer, uid types.UID, was held, now *Record) (bool, error) {
+	before, err := json.Marshal(was.Record)
+	if err != nil {
+		return false, err
+	}
+	after, err := json.Marshal(now)
+	if err != nil {
+		return false, err
+	}
+	if string(before) == string(after) {
+		return true, nil
+	}
+	if len(after) > maxRecord {
+		return false, ErrTooMany
+	}
+	at := k.prefix + string(uid)
+	op := clientv3.OpDelete(at)
+	if !now.IsEmpty() {
+		sealed, err := transform.TransformToStorage(ctx, after, value.DefaultContext(at))
+		if err != nil {
+			return false, err
+		}
+		op = clientv3.OpPut(at, string(sealed))
+	}
+	// A caller who leaves does not leave half of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	done, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(at), "=", was.revision)).Then(op).Commit()
+	if err != nil || !done.Succeeded {
+		return false, err
+	}
+	k.take(uid, held{*now, done.Header.Revision})
+	return true, nil
+}
+
+// take keeps what is newer than what is known. A record that is gone stays known as an empty one.
+func (k *Keeper) take(uid types.UID, h held) {
+	k.mu.Lock()
+	newer := h.revision > k.records[uid].revision
+	if newer {
+		k.records[uid] = h
+	}
+	k.mu.Unlock()
+	if newer {
+		k.tell()
+	}
+}
+
+func (k *Keeper) tell() {
+	for _, changed := range k.changed {
+		changed()
+	}
+}
+
+// Follow follows the records until the context ends. While etcd cannot be reached, what is known stays.
+func (k *Keeper) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("Following what custom resources declared failed; the server tries again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (k *Keeper) follow(ctx context.Context) error {
+	client, transform, err := k.open()
+	if err != nil {
+		return err
+	}
+	revision, err := k.list(ctx, client, transform)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for change := range client.Watch(ctx, k.prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+		if err := change.Err(); err != nil {
+			return err
+		}
+		for _, event := range change.Events {
+			uid := types.UID(strings.TrimPrefix(string(event.Kv.Key), k.prefix))
+			h := held{revision: event.Kv.ModRevision}
+			if event.Type == clientv3.EventTypePut {
+				if h, err = k.parse(ctx, transform, event.Kv); err != nil {
+					return err
+				}
+			}
+			k.take(uid, h)
+		}
+	}
+	return errors.New("the watch has ended")
+}
+
+// list reads all records at one revision. One that cannot be read is an error: what it guards is not known.
+func (k *Keeper) list(ctx context.Context, client *clientv3.Client, transform value.Transformer) (revision int64, _ error) {
+	all := map[types.UID]held{}
+	for from := k.prefix; from != ""; {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		got, err := client.Get(bounded, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(k.prefix)), clientv3.WithLimit(page), clientv3.WithRev(revision))
+		cancel()
+		if err != nil {
+			return 0, err
+		}
+		if revision == 0 {
+			revision = got.Header.Revision
+		}
+		for _, kv := range got.Kvs {
+			h, err := k.parse(ctx, transform, kv)
+			if err != nil {
+				return 0, err
+			}
+			all[types.UID(strings.TrimPrefix(string(kv.Key), k.prefix))] = h
+		}
+		if from = ""; got.More {
+			from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
+		}
+	}
+	k.mu.Lock()
+	for uid, h := range k.records {
+		if h.revision > revision {
+			all[uid] = h // written here meanwhile
+		}
+	}
+	k.records, k.synced = maps.Clone(all), true
+	k.mu.Unlock()
+	k.tell()
+	return revision, nil
+}
