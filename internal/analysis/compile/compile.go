@@ -15,6 +15,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
@@ -31,6 +32,8 @@ type Input struct {
 	Ours []string
 	// World knows what else there is.
 	World World
+	// Protected are the protected attributes, and whom they do not hold.
+	Protected protectedattr.Config
 	// Lost are objects that cannot be had as they are, with the reason, such as ProtectedAttribute/prod/env.
 	Lost map[string]string
 	// Accept are rules and objects to do without, see Assessment.Rule.
@@ -209,6 +212,9 @@ func (c *compiler) write(out *Result) error {
 			}
 		}
 		out.Grants = append(out.Grants, grants...)
+	}
+	if err := c.protect(out); err != nil {
+		return err
 	}
 	order(out.Policies)
 	order(out.Grants)

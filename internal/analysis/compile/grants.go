@@ -58,6 +58,11 @@ func (c *compiler) grant(b *bound, units []*unit) []runtime.Object {
 	for _, u := range units {
 		rules = append(append(rules, grantRules(u)...), pathRules(u)...)
 	}
+	return c.give(b, rules)
+}
+
+// give is a role with rules where a role is bound, and the binding.
+func (c *compiler) give(b *bound, rules []rbacv1.PolicyRule) []runtime.Object {
 	subjects := subjectsOf(b)
 	if len(rules) == 0 || len(subjects) == 0 {
 		return nil

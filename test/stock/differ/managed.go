@@ -18,8 +18,10 @@ func NewManagedWorld(seed uint64) *World {
 	for _, n := range append([]string{"master"}, namespaces...) {
 		w.policy(n)
 	}
+	w.protect()
 	w.markPolicy()
 	w.compiled = len(w.text)
+	w.add(keepers)
 	for _, n := range append(slices.Clone(namespaces), "") {
 		if seed%2 == 0 {
 			w.rbac(n)
@@ -28,6 +30,37 @@ func NewManagedWorld(seed uint64) *World {
 		}
 	}
 	return w
+}
+
+// keepers is a role of RBAC that says there who is bound to it.
+const keepers = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"keepers"},
+	"rules":[{"apiGroups":["compile.proviso.dev"],"resources":["roles"],"resourceNames":["ClusterRole/keepers"],"verbs":["member"]}]}`
+
+// protect protects labels that objects have and requests set: by roles of Policy, which are bound in places of their
+// own, and by one of RBAC.
+func (w *World) protect() {
+	w.add(keepers)
+	w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"keepers"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, w.pick(users...))
+	for _, n := range []string{"master", "team"} {
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"owners","namespace":%q},"rules":[{"verbs":["get"],"resourceKinds":["limitranges"]}]}`, n)
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"owners","namespace":%q},"roleRef":{"namespace":%q,"name":"owners"},"userNames":%s}`, n, w.pick("master", n), quoted(w.some(users...)))
+	}
+	protect := func(kind, namespace, name, rest, role string) {
+		in := ""
+		if namespace != "" {
+			in = fmt.Sprintf(`"namespace":%q,`, namespace)
+		}
+		w.add(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":%q,"metadata":{%s"name":%q},"attributeKind":"Label",%s,"roleRef":%s}`, kind, in, name, rest, role)
+	}
+	const byPolicy, byRBAC = `{"apiGroup":"authorization.proviso.dev","kind":"Role","namespace":"master","name":"owners"}`, `{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"}`
+	only := w.pick("", "", `,"resources":["configmaps","pods"]`, `,"scope":"ObjectOnly"`)
+	protect("ClusterProtectedAttribute", "", "owner", `"attributeName":"owner"`+only, w.pick(byPolicy, byRBAC))
+	protect("ClusterProtectedAttribute", "", "gold", `"attributeName":"tier","protectedValues":["gold"]`+w.pick("", `,"unlistedValues":"Forbidden"`), byRBAC)
+	if w.random.IntN(2) == 0 {
+		protect("ClusterProtectedAttribute", "", "tier", `"attributeName":"tier"`+w.pick("", `,"protectedValues":["gold","lead"]`), byPolicy)
+	}
+	protect("ProtectedAttribute", "team", "size", `"attributeName":"size","protectedValues":["huge"]`, w.pick(byPolicy, byRBAC))
 }
 
 // Compiled is the part of the policy that is compiled, and Besides what a stock server has as it is.
@@ -110,6 +143,9 @@ func (w *World) managedRule() string {
 func (w *World) managedListed(r *Request, here answer) string {
 	if here.code == http.StatusForbidden && r.Connects && strings.Contains(here.message, "cannot ") {
 		return "conditions on connections"
+	}
+	if here.code == http.StatusForbidden && r.Resource == "pods/binding" && strings.Contains(here.message, "is protected by") {
+		return "a Binding with a protected attribute"
 	}
 	unmet := here.code == http.StatusForbidden && strings.Contains(here.message, "was not met") ||
 		here.code == http.StatusUnprocessableEntity && strings.Contains(here.message, "resulted in error")
