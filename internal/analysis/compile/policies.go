@@ -37,11 +37,19 @@ func (w ways) text(first ...string) string {
 	return strings.Join(first, " || ")
 }
 
+// others are the units that allow, in pieces that fit into an expression.
+func (c *compiler) others() (all []*unit) {
+	for _, u := range c.allows {
+		all = append(all, u.pieces()...)
+	}
+	return all
+}
+
 // hold is the policy that holds the subjects of a conditional allow to its condition.
 func (c *compiler) hold(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 	var pass ways
 	pass.add("condition", u.holds())
-	for _, other := range c.allows {
+	for _, other := range c.others() {
 		if way := other.allows(u); way != "" {
 			pass.add(fmt.Sprintf("other%d", len(pass)), way)
 		}
@@ -106,7 +114,7 @@ func deniedNames(names []string) string {
 // told.
 func (c *compiler) yields(u *unit) (pass ways) {
 	var held []string
-	for _, other := range c.allows {
+	for _, other := range c.others() {
 		if other.scope != "" {
 			continue
 		}

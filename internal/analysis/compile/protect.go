@@ -12,7 +12,6 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // maxRoles is how many roles can protect one label or annotation: a policy has a part for each set of roles that a
@@ -164,48 +163,9 @@ func (c *compiler) guardAttribute(f *family) (all []*admissionv1.ValidatingAdmis
 	if err != nil {
 		return nil, err
 	}
-	usual := c.refusals(ix, f, &plan.Resource{Group: "unknown.compile.proviso.dev", Resource: "unknown"})
-	type other struct {
-		refusals
-		at []reach
-	}
-	var others []*other
-	var special []string
-	for i := range c.in.Resources {
-		r := reach{Resource: &c.in.Resources[i], verbs: []string{verbs.Create, verbs.Update}}
-		if r.connects() || r.Virtual || c.unadmitted(r) {
-			continue
-		}
-		one := c.refusals(ix, f, r.Resource)
-		if one.text() == usual.text() {
-			continue
-		}
-		special = append(special, r.Group+"/"+r.name())
-		if len(one) == 0 {
-			continue
-		}
-		k := slices.IndexFunc(others, func(o *other) bool { return o.text() == one.text() })
-		if k < 0 {
-			k = len(others)
-			others = append(others, &other{refusals: one})
-		}
-		others[k].at = append(others[k].at, r)
-	}
-	const in = celGroup + ` + "/" + ` + celPlural + ` + (` + celSub + ` == "" ? "" : "/" + ` + celSub + `)`
-	if len(usual) > 0 {
-		where := "true"
-		if len(special) > 0 {
-			where = "!(" + in + " in " + celList(special) + ")"
-		}
-		everything := constraint("*", "*", []string{"CREATE", "UPDATE"}, []string{"*", "*/*"})
-		all = append(all, c.protection(f, usual, []admissionv1.NamedRuleWithOperations{everything}, where))
-	}
-	for _, o := range others {
-		var names []string
-		for _, r := range o.at {
-			names = append(names, r.Group+"/"+r.name())
-		}
-		all = append(all, c.protection(f, o.refusals, constraints(&unit{at: o.at}), in+" in "+celList(names)))
+	of := func(r *plan.Resource) refusals { return c.refusals(ix, f, r) }
+	for _, at := range c.alike(func(r *plan.Resource) string { return of(r).text() }) {
+		all = append(all, c.protection(f, of(at.example), at))
 	}
 	f.each(func(a *Assessment) {
 		a.harden("members who have all verbs of all resources by RBAC do not count as members")
@@ -260,9 +220,9 @@ func (c *compiler) refusals(ix *protectedattr.Index, f *family, r *plan.Resource
 }
 
 // protection is one policy.
-func (c *compiler) protection(f *family, refused refusals, rules []admissionv1.NamedRuleWithOperations, where string) *admissionv1.ValidatingAdmissionPolicy {
+func (c *compiler) protection(f *family, refused refusals, at alike) *admissionv1.ValidatingAdmissionPolicy {
 	users, groups := protectedattr.Exempt(&c.in.Protected)
-	match := []string{fmt.Sprintf("!(%q in %s)", masters, celGroups), where, fmt.Sprintf("!(%s in %s)", celUser, celList(users))}
+	match := []string{fmt.Sprintf("!(%q in %s)", masters, celGroups), at.where, fmt.Sprintf("!(%s in %s)", celUser, celList(users))}
 	if len(groups) > 0 {
 		match = append(match, fmt.Sprintf("!%s.exists(g, g in %s)", celGroups, celList(groups)))
 	}
@@ -296,7 +256,7 @@ func (c *compiler) protection(f *family, refused refusals, rules []admissionv1.N
 	}
 	scope := cmp.Or(f.scope, "cluster")
 	from := origin{rule: protectionName(&f.protections[0]), role: ruleset.RoleRef{Name: scope + "-" + f.kind.String() + "-" + f.key}, index: -1}
-	return c.policyOf(from, rules, match, variables, "variables.node || "+strings.Join(holds, " && "), oneLine(strings.Join(said, "; ")))
+	return c.policyOf(from, at.rules, match, variables, "variables.node || "+strings.Join(holds, " && "), oneLine(strings.Join(said, "; ")))
 }
 
 // celWritesItself is true in CEL for a node that writes its own Node or a mirror pod of its own.

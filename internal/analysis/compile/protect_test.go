@@ -69,7 +69,7 @@ func TestProtectedAttribute(t *testing.T) {
 			policies[p.Spec.MatchConstraints.ResourceRules[0].Resources[0]] = p
 		}
 	}
-	usual, pods, deployments := policies["*"], policies["pods"], policies["deployments"]
+	usual, pods, deployments := policies["*/*"], policies["pods"], policies["deployments"]
 	if len(policies) != 3 || usual == nil || pods == nil || deployments == nil {
 		t.Fatalf("got %d policies", len(policies))
 	}

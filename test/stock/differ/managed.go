@@ -22,6 +22,8 @@ func NewManagedWorld(seed uint64) *World {
 	w.markPolicy()
 	w.compiled = len(w.text)
 	w.add(keepers)
+	w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"keepers"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, w.pick(users...))
 	for _, n := range append(slices.Clone(namespaces), "") {
 		if seed%2 == 0 {
 			w.rbac(n)
@@ -36,15 +38,14 @@ func NewManagedWorld(seed uint64) *World {
 const keepers = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"keepers"},
 	"rules":[{"apiGroups":["compile.proviso.dev"],"resources":["roles"],"resourceNames":["ClusterRole/keepers"],"verbs":["member"]}]}`
 
-// protect protects labels that objects have and requests set: by roles of Policy, which are bound in places of their
-// own, and by one of RBAC.
+// protect protects labels and a field that objects have and requests set: by a role of Policy, which is bound to others in the
+// cluster than in a namespace, and by one of RBAC. The right to the field is a verb.
 func (w *World) protect() {
 	w.add(keepers)
-	w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"keepers"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"},
-		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, w.pick(users...))
+	w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"owners","namespace":"master"},"rules":[{"verbs":["get"],"resourceKinds":["limitranges"]},
+		{"verbs":["granular:example.com/free"],"resourceKinds":["configmaps","deployments.apps"]}]}`)
 	for _, n := range []string{"master", "team"} {
-		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"owners","namespace":%q},"rules":[{"verbs":["get"],"resourceKinds":["limitranges"]}]}`, n)
-		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"owners","namespace":%q},"roleRef":{"namespace":%q,"name":"owners"},"userNames":%s}`, n, w.pick("master", n), quoted(w.some(users...)))
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"owners","namespace":%q},"roleRef":{"namespace":"master","name":"owners"},"userNames":%s}`, n, quoted(w.some(users...)))
 	}
 	protect := func(kind, namespace, name, rest, role string) {
 		in := ""
@@ -54,12 +55,12 @@ func (w *World) protect() {
 		w.add(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":%q,"metadata":{%s"name":%q},"attributeKind":"Label",%s,"roleRef":%s}`, kind, in, name, rest, role)
 	}
 	const byPolicy, byRBAC = `{"apiGroup":"authorization.proviso.dev","kind":"Role","namespace":"master","name":"owners"}`, `{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"}`
+	w.add(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"FieldPermission","metadata":{"name":"free"},"spec":{"resources":["configmaps","deployments.apps","widgets.example.com"],
+		"field":".metadata.labels[free]","permission":"example.com/free","exclusive":true%s}}`, w.pick("", `,"exclusiveWhen":"self == '1'"`))
 	only := w.pick("", "", `,"resources":["configmaps","pods"]`, `,"scope":"ObjectOnly"`)
 	protect("ClusterProtectedAttribute", "", "owner", `"attributeName":"owner"`+only, w.pick(byPolicy, byRBAC))
 	protect("ClusterProtectedAttribute", "", "gold", `"attributeName":"tier","protectedValues":["gold"]`+w.pick("", `,"unlistedValues":"Forbidden"`), byRBAC)
-	if w.random.IntN(2) == 0 {
-		protect("ClusterProtectedAttribute", "", "tier", `"attributeName":"tier"`+w.pick("", `,"protectedValues":["gold","lead"]`), byPolicy)
-	}
+	protect("ClusterProtectedAttribute", "", "tier", `"attributeName":"tier"`+w.pick("", `,"protectedValues":["gold","lead"]`, `,"protectedValues":["lead"]`), byPolicy)
 	protect("ProtectedAttribute", "team", "size", `"attributeName":"size","protectedValues":["huge"]`, w.pick(byPolicy, byRBAC))
 }
 

@@ -37,7 +37,7 @@ func Compile(host *offline.Host, accept []string) (*compile.Result, error) {
 	}
 	result, err := compile.Compile(compile.Input{
 		Index: host.Snapshot().Rules, Bindings: snapshot.Of[*policyv1alpha1.PolicyBinding](bindings), CEL: host.CEL(),
-		Resources: universe.Everything(), World: world{host}, Protected: protected, Lost: lost, Accept: accept,
+		Resources: universe.Everything(), World: world{host}, Protected: protected, Fields: host.Snapshot().Fields, Lost: lost, Accept: accept,
 		Ours: []string{policyv1alpha1.SchemeGroupVersion.Group, authzv1alpha1.SchemeGroupVersion.Group, accessv1alpha1.SchemeGroupVersion.Group, auditv1alpha1.SchemeGroupVersion.Group},
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func known(result *compile.Result, accept []string) error {
 // Reasons why whole objects cannot be had.
 const (
 	whyShadow = "it is not enforced, and that cluster cannot shadow it"
-	whyFields = "exclusive and hidden fields are not compiled yet"
+	whyHidden = "hidden fields"
 	whyAudit  = "a managed cluster has the audit configuration of its provider"
 	whyAccess = "nothing there begins, ends or is approved"
 )
@@ -130,8 +130,11 @@ func lostObjects(host *offline.Host) (map[string]string, error) {
 			}
 		}
 		for _, o := range snapshot.Of[*policyv1alpha1.FieldPermission](objects) {
-			if o.Spec.Exclusive || o.Spec.ExclusiveWhen != "" || o.Spec.ReadExclusive {
-				note("FieldPermission", "", o.Name, whyFields)
+			switch {
+			case o.Spec.ReadExclusive:
+				note("FieldPermission", "", o.Name, whyHidden)
+			case !enforced(o.Spec.Enforcement) && o.Spec.Exclusive:
+				note("FieldPermission", "", o.Name, whyShadow)
 			}
 		}
 		for _, o := range snapshot.Of[*auditv1alpha1.AuditSink](objects) {
@@ -145,13 +148,6 @@ func lostObjects(host *offline.Host) (map[string]string, error) {
 		}
 		for _, o := range snapshot.Of[*accessv1alpha1.AccessRequest](objects) {
 			note("AccessRequest", o.Namespace, o.Name, whyAccess)
-		}
-	}
-	if table := host.Snapshot().Fields; table != nil {
-		for _, e := range table.Permissions() {
-			if (e.Exclusive || e.ExclusiveWhen != "") && !e.Stored {
-				note("Field", e.Resource, e.Field, whyFields)
-			}
 		}
 	}
 	return lost, nil
