@@ -9,7 +9,7 @@ import (
 	"proviso.dev/proviso/internal/engine/protectedattr"
 )
 
-// Whether somebody is a member of a role is a question to RBAC: whether they have a right that only the role gives.
+// Whether the caller is a member of a role is a question to RBAC: whether they have a right that only the role gives.
 // Nothing serves such a resource. RBAC also says yes to those who may do everything with everything; they are told from
 // members by a verb that no role gives.
 const (

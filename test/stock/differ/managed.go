@@ -38,8 +38,8 @@ func NewManagedWorld(seed uint64) *World {
 const keepers = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"keepers"},
 	"rules":[{"apiGroups":["compile.proviso.dev"],"resources":["roles"],"resourceNames":["ClusterRole/keepers"],"verbs":["member"]}]}`
 
-// protect protects labels and a field that objects have and requests set: by a role of Policy, which is bound to others in the
-// cluster than in a namespace, and by one of RBAC. The right to the field is a verb.
+// protect protects labels and a field that objects have and requests set: by a role of Policy, which is bound to others
+// in the cluster than in a namespace, and by one of RBAC. The right to the field is a verb.
 func (w *World) protect() {
 	w.add(keepers)
 	w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"owners","namespace":"master"},"rules":[{"verbs":["get"],"resourceKinds":["limitranges"]},
