@@ -51,8 +51,8 @@ cases:
 - {name: in another namespace, user: ann, verb: create, resource: configmaps, namespace: other, object: {metadata: {name: x, labels: {size: small}}}, expect: {decision: Deny}}
 `
 
-// MC-5: tests are decided as by a cluster for which the policy is compiled, by RBAC that is there besides, too: from the
-// policy, and from a dump of the cluster. The engine says something else where such a cluster is stronger.
+// MC-5: tests are decided as by a cluster for which the policy is compiled, by RBAC that is there besides, too: from
+// the policy, and from a dump of the cluster. The engine says something else where such a cluster is stronger.
 func TestManagedTarget(t *testing.T) {
 	dir := write(t, map[string]string{"policy.yaml": managedPolicy, "cases.test.yaml": managedCases})
 	if out, code, err := execute(t, NewTestCommand, "", dir, "--target", "vap"); code != 0 || err != nil {

@@ -198,3 +198,20 @@ func Ask(ctx context.Context, e End, user, method, path, body string) (code int,
 	a, err := e.send(ctx, &Request{User: user, Method: method, Path: path, Body: body})
 	return a.code, a.message, err
 }
+
+// Creates are random requests to create objects in a namespace, with nothing but what they say to decide about.
+func (w *World) Creates(n int) (all []*Request) {
+	g := requests{rand.New(rand.NewPCG(w.seed, 5))}
+	for len(all) < n {
+		if r := g.next(); r.Verb == "create" && !r.Connects && strings.Contains(r.Path, "/namespaces/") && !strings.Contains(r.Resource, "/") {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Allowed sends a request, and reports whether it is allowed.
+func Allowed(ctx context.Context, e End, r *Request) (bool, error) {
+	a, err := e.send(ctx, r)
+	return a.passes(r), err
+}

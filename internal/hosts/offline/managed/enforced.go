@@ -53,13 +53,15 @@ type Question struct {
 	Object, OldObject map[string]any
 }
 
-// Verdict is the answer to a question.
-type Verdict struct {
+// Answer is what becomes of a request.
+type Answer struct {
 	// Decision is Allow, Deny, or Conditional if it depends on an object that the question does not have.
 	Decision string
 	// Reason is what the caller would be told, and By the rules or objects of the policy that decided.
 	Reason string
 	By     []string
+	// Messages are those of the policies in By that a condition holds for.
+	Messages []string
 }
 
 // NewEnforced reads what is in a cluster: a dump. Objects that were not compiled count if they are of RBAC.
@@ -93,8 +95,8 @@ func NewEnforced(documents []manifests.Document, master string) (*Enforced, erro
 	return e, err
 }
 
-// Enforce reads what a cluster enforces: of a dump what is in it, and of a policy what it is compiled to. What cannot be
-// had of the policy is an error, unless it is accepted.
+// Enforce reads what a cluster enforces: of a dump what is in it, and of a policy what it is compiled to. What cannot
+// be had of the policy is an error, unless it is accepted.
 func Enforce(documents []manifests.Document, master string, accept []string) (*Enforced, error) {
 	if IsDump(documents) {
 		return NewEnforced(documents, master)
@@ -187,16 +189,13 @@ func newGuard(p *admissionv1.ValidatingAdmissionPolicy) (*guard, error) {
 }
 
 // Decide answers a question.
-func (e *Enforced) Decide(ctx context.Context, q Question) (Verdict, error) {
+func (e *Enforced) Decide(ctx context.Context, q Question) (Answer, error) {
 	at, subresource, err := e.resource(q.Kind)
 	if err != nil {
-		return Verdict{}, err
+		return Answer{}, err
 	}
 	attrs := authorizer.AttributesRecord{User: q.User, Verb: q.Verb, APIGroup: at.GroupVersion.Group, APIVersion: at.GroupVersion.Version,
 		Resource: strings.Split(at.Name, "/")[0], Subresource: subresource, Namespace: q.Namespace, Name: q.Name, ResourceRequest: true}
-	if at.Namespaced && q.Namespace == "" && !verbs.IsRead(q.Verb) {
-		return Verdict{}, fmt.Errorf("%s is in a namespace: name one", at.Name)
-	}
 	decision, reason, err := e.rbac.Authorize(ctx, attrs)
 	if decision != authorizer.DecisionAllow {
 		if err != nil {
@@ -205,11 +204,11 @@ func (e *Enforced) Decide(ctx context.Context, q Question) (Verdict, error) {
 		if reason == "" {
 			reason = "RBAC does not allow it"
 		}
-		return Verdict{Decision: "Deny", Reason: reason}, nil
+		return Answer{Decision: "Deny", Reason: reason}, nil
 	}
 	request := e.request(&attrs, at, q)
 	if request == nil {
-		return Verdict{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
+		return Answer{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
 	}
 	return e.admission(ctx, request, reason, q.Object == nil && q.OldObject == nil)
 }
@@ -240,6 +239,12 @@ func (e *Enforced) resource(name string) (offline.Resource, string, error) {
 		}
 	}
 	return offline.Resource{}, "", fmt.Errorf("%s: nothing that is known to be served has this name", name)
+}
+
+// Namespaced reports whether what a name means belongs to a namespace.
+func (e *Enforced) Namespaced(name string) (bool, error) {
+	r, _, err := e.resource(name)
+	return r.Namespaced, err
 }
 
 // operations are what admission calls the verbs.
@@ -289,8 +294,8 @@ func (e *Enforced) request(attrs authorizer.Attributes, at offline.Resource, q Q
 }
 
 // admission asks the policies. Without an object, a policy that matches decides only if it looks at none.
-func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAttributes, reason string, blind bool) (Verdict, error) {
-	var open Verdict
+func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAttributes, reason string, blind bool) (Answer, error) {
+	var open Answer
 	for _, g := range e.guards {
 		if !g.constrains(request) {
 			continue
@@ -298,13 +303,14 @@ func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAt
 		if blind && g.looksAtObject() {
 			if match := g.matcher.Match(ctx, request, nil, e.rbac); match.Matches || match.Error != nil {
 				open.Decision, open.By = "Conditional", append(open.By, e.originOf(g))
+				open.Messages = append(open.Messages, g.message())
 			}
 			continue
 		}
 		result := g.validator.Validate(ctx, schema.GroupVersionResource(request.GetResource()), request, nil, nil, celconfig.RuntimeCELCostBudget, e.rbac)
 		for _, d := range result.Decisions {
 			if d.Action == validating.ActionDeny {
-				return Verdict{Decision: "Deny", Reason: d.Message, By: []string{e.originOf(g)}}, nil
+				return Answer{Decision: "Deny", Reason: d.Message, By: []string{e.originOf(g)}}, nil
 			}
 		}
 	}
@@ -312,7 +318,7 @@ func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAt
 		open.Reason = "it depends on the object: " + strings.Join(open.By, ", ")
 		return open, nil
 	}
-	return Verdict{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
+	return Answer{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
 }
 
 func (e *Enforced) originOf(g *guard) string {
@@ -328,6 +334,14 @@ func (g *guard) constrains(request admission.Attributes) bool {
 		matcher := rules.Matcher{Rule: r.RuleWithOperations, Attr: request}
 		return matcher.Matches() && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, request.GetName()))
 	})
+}
+
+// message is what a policy says when it refuses.
+func (g *guard) message() string {
+	if n := len(g.policy.Spec.Validations); n > 0 {
+		return g.policy.Spec.Validations[n-1].Message
+	}
+	return ""
 }
 
 // looksAtObject reports whether any part of a policy reads an object.

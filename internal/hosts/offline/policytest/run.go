@@ -53,7 +53,8 @@ type Runner struct {
 	Only *regexp.Regexp
 	// Coverage counts the rules that decided; nil counts nothing.
 	Coverage *Coverage
-	// Managed decides by what a managed cluster enforces, and not by what the policy says. Accept is what to do without.
+	// Managed decides by what a managed cluster enforces, and not by what the policy says. Accept is what to do
+	// without.
 	Managed bool
 	Accept  []string
 }
