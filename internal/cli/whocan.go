@@ -34,6 +34,8 @@ type WhoCanOptions struct {
 	Continue    string
 	// At is the instant that is asked about; empty is now.
 	At atflag.Flag
+	// Managed is the cluster to answer for, if not that of the kubeconfig.
+	Managed managedFlags
 
 	genericiooptions.IOStreams
 }
@@ -74,6 +76,9 @@ Exit code 0 if a subject can, 1 if no subject can, 2 if subjects can under condi
   # Only names that contain "team-a", a hundred at a time
   proviso who-can get pods -n hammer --filter team-a --limit 100
 
+  # In a managed cluster, for which policy is compiled: from a dump, or from the policy and the RBAC that is there besides
+  proviso who-can create configmaps -n hammer --target vap -f dump/
+
   # Cluster-wide, for a script
   proviso who-can create namespaces -o json`,
 		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("who-can", args) },
@@ -92,14 +97,18 @@ Exit code 0 if a subject can, 1 if no subject can, 2 if subjects can under condi
 	fs.Int64Var(&o.Limit, "limit", 0, "List at most this many users and groups; standard error says how to continue. 0 lists all.")
 	fs.StringVar(&o.Continue, "continue", "", "Continue after the previous answer.")
 	o.At.Add(fs)
+	o.Managed.add(fs)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
 
 // Run asks and prints.
 func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
-	if err := o.validate(); err != nil {
+	if err := errors.Join(o.validate(), o.checkManaged()); err != nil {
 		return err
+	}
+	if o.Managed.Target != "" {
+		return o.runManaged(ctx, args)
 	}
 	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {

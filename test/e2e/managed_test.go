@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"proviso.dev/proviso/test/stock"
 	"proviso.dev/proviso/test/stock/differ"
@@ -37,6 +38,9 @@ func (s *server) compile(t *testing.T, args ...string) (string, error) {
 	out, err := exec.CommandContext(t.Context(), binary(t), append([]string{"compile"}, append(args, "--kubeconfig", s.kubeconfig)...)...).CombinedOutput()
 	return string(out), err
 }
+
+// worldsOfALongRun is how many policies a run is divided among. Applying one takes longer than a thousand requests.
+const worldsOfALongRun = 40
 
 // MC-7, at length: PROVISO_DIFFER_MANAGED is how many requests there are, and PROVISO_DIFFER_FROM the first of the
 // worlds, 1 if it is not said. Random policies are compiled and applied to a stock server, and the same random
@@ -67,17 +71,19 @@ func TestManagedClusterDecidesAsAServerDoes(t *testing.T) {
 			return err == nil
 		})
 	}
-	const each = 1000
-	all, before := &differ.Result{}, (*differ.World)(nil)
+	each := max(1000, total/worldsOfALongRun)
+	all, before, sending := &differ.Result{}, (*differ.World)(nil), time.Duration(0)
 	for seed := from; all.Requests < total; seed++ {
 		w := differ.NewManagedWorld(seed)
 		ours.policyOf(w)
 		stock.compiledOf(t, w, before)
 		before = w
+		begin := time.Now()
 		result, err := w.Compare(t.Context(), ours.end(), stock.end(), min(each, total-all.Requests), 4)
 		if err != nil {
 			t.Fatal(err)
 		}
+		sending += time.Since(begin)
 		all.Add(result)
 		t.Logf("world %d: %s", seed, result)
 		for _, wrong := range result.Wrong[:min(len(result.Wrong), 5)] {
@@ -88,7 +94,7 @@ func TestManagedClusterDecidesAsAServerDoes(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("in all: %s", all)
+	t.Logf("in all: %s; %.0f requests to both a second", all, float64(all.Requests)/sending.Seconds())
 	if all.BothPass == 0 || all.BothRefuse == 0 {
 		t.Error("the test decides nothing")
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 )
 
@@ -87,6 +88,15 @@ func TestNodeRestriction(t *testing.T) {
 		if !strings.Contains(answer, want) {
 			t.Errorf("the review does not show %s: %s", want, answer)
 		}
+	}
+	// CA-25: where CEL can say it, it does, here and in what a node asks about itself.
+	const leases = `"verb":"create","group":"coordination.k8s.io","resource":"leases","namespace":"kube-node-lease"`
+	if answer := ask("n1", leases, asking); !strings.Contains(answer, `"condition":"object.metadata.?name.orValue(\"\") != \"n1\"","description":"NodeRestriction`) || !strings.Contains(answer, expr.TypeCEL) {
+		t.Errorf("the review of a lease does not say it in CEL: %s", answer)
+	}
+	status := newCaller(t, s.as("system:node:n1", "system:nodes")).ask(t, "", "verb: patch, resourceKind: nodes, resourceName: n1, trace: true")
+	if shown := fmt.Sprintf("%+v", status.Trace); status.Trace == nil || !strings.Contains(shown, `object.spec.?taints.orValue([]) != oldObject.spec.?taints.orValue([])`) {
+		t.Errorf("the trace does not show the restriction: %s", shown)
 	}
 	// kubeadm binds these to the group of nodes, for the controller that approves certificates.
 	const selfNodeClient = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"

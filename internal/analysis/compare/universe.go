@@ -18,8 +18,10 @@ type Universe struct {
 	Namespaced bool
 	// Impersonated tells that there is a request to be made in another name.
 	Impersonated bool
-	// Connects tells that there is something that a connection goes to.
+	// Connects tells that there is something that a connection goes to. Target is its shape; nil means that nothing is
+	// known of it.
 	Connects bool
+	Target   *Shape
 	// Known are paths with a fixed value, such as request.verb.
 	Known map[string]any
 	// Valid reports whether an object conforms to the parts of its schema that a shape does not say; nil if there are
@@ -84,7 +86,7 @@ func (u Universe) variables() map[string]*Shape {
 	namespace := fields(map[string]*Shape{"metadata": fields(map[string]*Shape{"name": aString(), "labels": texts, "annotations": texts}),
 		"spec": {Type: Any, Null: true}, "status": {Type: Any, Null: true}})
 	all := map[string]*Shape{"operation": aString(), "request": fields(requestFields), "impersonatedRequest": fields(impersonated), "namespaceObject": namespace,
-		"options": u.Options, "object": u.Object, "oldObject": u.OldObject, "target": nil}
+		"options": u.Options, "object": u.Object, "oldObject": u.OldObject, "target": u.Target}
 	for _, name := range []string{"options", "object", "oldObject", "target"} {
 		if all[name] == nil {
 			all[name] = &Shape{Type: Any, Always: true, Fields: map[string]*Shape{}}

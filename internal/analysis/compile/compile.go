@@ -15,6 +15,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
@@ -31,6 +33,10 @@ type Input struct {
 	Ours []string
 	// World knows what else there is.
 	World World
+	// Protected are the protected attributes, and whom they do not hold.
+	Protected protectedattr.Config
+	// Fields are the field permissions; nil if there are none.
+	Fields *fieldperm.Table
 	// Lost are objects that cannot be had as they are, with the reason, such as ProtectedAttribute/prod/env.
 	Lost map[string]string
 	// Accept are rules and objects to do without, see Assessment.Rule.
@@ -68,6 +74,8 @@ type compiler struct {
 	units   map[*bound][]*unit
 	// allows are all units that allow.
 	allows []*unit
+	// fields are the permissions for exclusive fields.
+	fields []*exclusive
 }
 
 // Compile compiles. What is wrong with the policy itself is an error; what cannot be had of it is in the
@@ -77,6 +85,7 @@ func Compile(in Input) (*Result, error) {
 		return nil, err
 	}
 	c := &compiler{in: in, checker: newChecker(), said: map[string]*Assessment{}, units: map[*bound][]*unit{}}
+	c.fields = c.exclusives()
 	c.bind()
 	c.unbound()
 	for _, b := range c.bounds {
@@ -210,28 +219,37 @@ func (c *compiler) write(out *Result) error {
 		}
 		out.Grants = append(out.Grants, grants...)
 	}
+	c.guardFields(out)
+	if err := c.protect(out); err != nil {
+		return err
+	}
 	order(out.Policies)
 	order(out.Grants)
 	return nil
 }
 
-// guard writes the policy of a unit, if it takes one. Without its policy a conditional right is not granted.
+// guard writes the policies of a unit, if it takes any. Without them a conditional right is not granted.
 func (c *compiler) guard(out *Result, u *unit) bool {
-	var p *admissionv1.ValidatingAdmissionPolicy
+	write := c.hold
 	switch {
 	case u.src.Deny && c.refuses(u):
-		p = c.deny(u)
-	case !u.src.Deny && u.conditional():
-		p = c.hold(u)
-	default:
+		write = c.deny
+	case u.src.Deny || !u.conditional():
 		return !hasCondition(u.src)
 	}
-	if err := c.checkPolicy(p); err != nil {
-		u.said.lose(err.Error())
-		return false
+	var policies []*admissionv1.ValidatingAdmissionPolicy
+	for _, piece := range u.pieces() {
+		p := write(piece)
+		if err := c.checkPolicy(p); err != nil {
+			u.said.lose(err.Error())
+			return false
+		}
+		policies = append(policies, p)
 	}
-	u.said.Policies = append(u.said.Policies, p.Name)
-	out.Policies = append(out.Policies, p, c.enact(p))
+	for _, p := range policies {
+		u.said.Policies = append(u.said.Policies, p.Name)
+		out.Policies = append(out.Policies, p, c.enact(p))
+	}
 	return true
 }
 

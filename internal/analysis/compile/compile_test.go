@@ -45,6 +45,17 @@ func (alone) Shipped(string, string, *policyv1alpha1.PolicyRoleBinding) bool { r
 // compiled compiles rules that are bound to ann: in master, or in a namespace.
 func compiled(t *testing.T, namespace string, accept []string, rules ...rule) *Result {
 	t.Helper()
+	return compiledIn(t, namespace, []string{"ann"}, accept, rules)
+}
+
+// compiledFor compiles rules that are bound in master to others.
+func compiledFor(t *testing.T, users []string, rules ...rule) *Result {
+	t.Helper()
+	return compiledIn(t, "master", users, nil, rules)
+}
+
+func compiledIn(t *testing.T, namespace string, users, accept []string, rules []rule) *Result {
+	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +66,7 @@ func compiled(t *testing.T, namespace string, accept []string, rules ...rule) *R
 	}
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}}
 	binding := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace},
-		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"r": {RoleName: "r", UserNames: []string{"ann"}}}}
+		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"r": {RoleName: "r", UserNames: users}}}
 	compiler := &rulecondition.Compiler{CEL: cel}
 	ix := ruleset.Build(ruleset.Input{MasterNamespace: "master", Kinds: matching.NewKinds(served), CompileRule: compiler.CompileRule,
 		Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{binding}})

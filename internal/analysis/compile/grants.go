@@ -58,10 +58,24 @@ func (c *compiler) grant(b *bound, units []*unit) []runtime.Object {
 	for _, u := range units {
 		rules = append(append(rules, grantRules(u)...), pathRules(u)...)
 	}
+	return c.give(b, rules)
+}
+
+// give is a role with rules where a role is bound, and the binding.
+func (c *compiler) give(b *bound, rules []rbacv1.PolicyRule) []runtime.Object {
 	subjects := subjectsOf(b)
 	if len(rules) == 0 || len(subjects) == 0 {
 		return nil
 	}
+	parts := cutSubjects(subjects)
+	role := c.giveTo(b, rules, parts[0])
+	for _, more := range parts[1:] {
+		role = append(role, c.giveTo(b, rules, more)...)
+	}
+	return role
+}
+
+func (c *compiler) giveTo(b *bound, rules []rbacv1.PolicyRule, subjects []rbacv1.Subject) []runtime.Object {
 	name := nameOf(b.role, -1, b.scope, []any{rules, subjects})
 	meta := metav1.ObjectMeta{Name: name, Namespace: b.scope}
 	c.label(&meta, b.role.Namespace+"/"+b.role.Name, waveGrants)

@@ -127,6 +127,9 @@ func (u *unit) without(what, of string) {
 func (c *compiler) admitGrant(u *unit, r reach, v string, conditional bool) bool {
 	f := u.said
 	switch {
+	case !conditional && slices.ContainsFunc(c.fields, func(x *exclusive) bool { return x.verb == v }):
+		f.harden("the right to an exclusive field counts only with the right to write the object")
+		return true
 	case ofFields(v):
 		f.loseOf("rights to single fields", v)
 	case len(u.rule.Names) > 0 && v == verbs.Create && r.Subresource == "", len(u.rule.Names) > 0 && v == verbs.DeleteCollection:

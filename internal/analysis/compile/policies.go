@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
@@ -36,11 +37,19 @@ func (w ways) text(first ...string) string {
 	return strings.Join(first, " || ")
 }
 
+// others are the units that allow, in pieces that fit into an expression.
+func (c *compiler) others() (all []*unit) {
+	for _, u := range c.allows {
+		all = append(all, u.pieces()...)
+	}
+	return all
+}
+
 // hold is the policy that holds the subjects of a conditional allow to its condition.
 func (c *compiler) hold(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 	var pass ways
 	pass.add("condition", u.holds())
-	for _, other := range c.allows {
+	for _, other := range c.others() {
 		if way := other.allows(u); way != "" {
 			pass.add(fmt.Sprintf("other%d", len(pass)), way)
 		}
@@ -105,7 +114,7 @@ func deniedNames(names []string) string {
 // told.
 func (c *compiler) yields(u *unit) (pass ways) {
 	var held []string
-	for _, other := range c.allows {
+	for _, other := range c.others() {
 		if other.scope != "" {
 			continue
 		}
@@ -290,8 +299,22 @@ func identity(u *unit) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// policy makes the object. Each policy also refuses a canary of its own, so that one can see that it is enforced.
+// origin is where a policy comes from.
+type origin struct {
+	// rule is what it is named after in the report, and the rest what it is named after in the cluster.
+	rule  string
+	role  ruleset.RoleRef
+	index int
+	scope string
+}
+
+// policy makes the object of a rule.
 func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, match []string, variables ways, holds, message string) *admissionv1.ValidatingAdmissionPolicy {
+	return c.policyOf(origin{u.said.Rule, u.role, u.index, u.scope}, rules, match, variables, holds, message)
+}
+
+// policyOf makes the object. Each policy also refuses a canary of its own, so that one can see that it is enforced.
+func (c *compiler) policyOf(from origin, rules []admissionv1.NamedRuleWithOperations, match []string, variables ways, holds, message string) *admissionv1.ValidatingAdmissionPolicy {
 	p := &admissionv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}}
 	spec := &p.Spec
 	spec.FailurePolicy = ptr.To(admissionv1.Fail)
@@ -301,8 +324,8 @@ func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, 
 	spec.Variables = variables
 	spec.MatchConditions = []admissionv1.MatchCondition{{Name: "rule", Expression: strings.Join(match, " && ")}}
 	spec.Validations = []admissionv1.Validation{{Expression: holds, Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}}
-	c.label(&p.ObjectMeta, u.said.Rule, wavePolicies)
-	p.Name = nameOf(u.role, u.index, u.scope, p.Spec)
+	c.label(&p.ObjectMeta, from.rule, wavePolicies)
+	p.Name = nameOf(from.role, from.index, from.scope, p.Spec)
 	canary := fmt.Sprintf(`(%s == "configmaps" && %s == %q)`, celPlural, celName, p.Name)
 	spec.MatchConditions[0].Expression = canary + " || " + spec.MatchConditions[0].Expression
 	spec.Validations = append([]admissionv1.Validation{{Expression: "!" + canary, Message: CanaryMessage, Reason: ptr.To(metav1.StatusReasonForbidden)}}, spec.Validations...)

@@ -38,9 +38,6 @@ func (r reach) with(keep func(string) bool) reach {
 	return r
 }
 
-// standIns are verbs of Policy that stand for others; no request has them.
-var standIns = []string{"exec", "proxy"}
-
 // reaches asks a rule about every resource and every verb that it could mean. Names do not count.
 func reaches(r *matching.Rule, resources []plan.Resource) (all []reach) {
 	seed := maphash.MakeSeed()
@@ -51,7 +48,7 @@ func reaches(r *matching.Rule, resources []plan.Resource) (all []reach) {
 			candidates = slices.Concat(verbs.All(), candidates)
 		}
 		for _, verb := range candidates {
-			if !slices.Contains(one.verbs, verb) && !slices.Contains(standIns, verb) && matches(r, seed, one, verb) {
+			if !slices.Contains(one.verbs, verb) && !connect.StandsIn(verb) && matches(r, seed, one, verb) {
 				one.verbs = append(one.verbs, verb)
 			}
 		}

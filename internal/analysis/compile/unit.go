@@ -33,6 +33,20 @@ type unit struct {
 	// at is what is compiled of the rule, and condition what it depends on; empty if on nothing.
 	at        []reach
 	condition string
+	// whole is the unit that this one is a piece of; nil if it is whole.
+	whole *unit
+}
+
+// same reports whether two units are of one rule in one place.
+func (u *unit) same(o *unit) bool {
+	a, b := u, o
+	if a.whole != nil {
+		a = a.whole
+	}
+	if b.whole != nil {
+		b = b.whole
+	}
+	return a == b
 }
 
 // ruleName is how people and --accept name a rule.
@@ -152,7 +166,7 @@ func (u *unit) touches(o *unit) bool {
 // allows is true in CEL for requests of the unit that this one allows, too; empty if it allows none of them for
 // certain.
 func (u *unit) allows(of *unit) string {
-	if !u.overlaps(of) || u == of {
+	if !u.overlaps(of) || u.same(of) {
 		return ""
 	}
 	mine, shared := u.keys(), []string{}

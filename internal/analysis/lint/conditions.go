@@ -172,6 +172,9 @@ func (c *checker) worldsOf(r role) []worlds {
 	seen := map[string]bool{}
 	for _, res := range c.Resources {
 		for _, verb := range c.Verbs {
+			if connect.StandsIn(verb) {
+				continue
+			}
 			for _, name := range names {
 				attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: res.Group, APIVersion: res.Version, Resource: res.Resource, Subresource: res.Subresource, Name: name, ResourceRequest: true}
 				if res.Namespaced {
@@ -180,7 +183,7 @@ func (c *checker) worldsOf(r role) []worlds {
 				ix.Everyone(attrs, func(h ruleset.Hit) {
 					if key := fmt.Sprint(h.RuleIndex(), verb, res.Group, res.Resource, res.Subresource); !seen[key] {
 						seen[key] = true
-						out[h.RuleIndex()].add(res, verb, &r.policy[h.RuleIndex()])
+						out[h.RuleIndex()].add(res, plan.Target(c.Resources, res.Group, res.Resource), verb, &r.policy[h.RuleIndex()])
 					}
 				})
 			}
@@ -204,7 +207,7 @@ type mark struct{}
 // RuleCondition implements ruleset.Condition.
 func (mark) RuleCondition() {}
 
-func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.PolicyRule) {
+func (w *worlds) add(res plan.Resource, target *compare.Shape, verb string, rule *policyv1alpha1.PolicyRule) {
 	operation := operations[verb]
 	connects := connect.Of(res.Group, res.Resource, res.Subresource) != connect.None
 	if connects {
@@ -232,7 +235,7 @@ func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.Policy
 		shape = shape.Stored()
 	}
 	u := compare.Of(operation, shape)
-	u.OwnKind, u.Namespaced, u.Connects = res.Own, res.Namespaced, connects
+	u.OwnKind, u.Namespaced, u.Connects, u.Target = res.Own, res.Namespaced, connects, target
 	u.Known = map[string]any{"request.verb": verb, "request.apiGroup": res.Group, "request.apiVersion": res.Version, "request.resource": res.Resource, "request.subresource": res.Subresource}
 	w.all = append(w.all, u)
 }
@@ -244,7 +247,7 @@ func widest(all []compare.Universe) (out []compare.Universe) {
 			continue
 		}
 		wide := compare.Of(u.Operation, compare.Unknown())
-		wide.OwnKind, wide.Namespaced = u.OwnKind, true
+		wide.OwnKind, wide.Namespaced, wide.Connects = u.OwnKind, true, u.Connects
 		out = append(out, wide)
 	}
 	slices.SortFunc(out, func(a, b compare.Universe) int { return strings.Compare(a.Operation, b.Operation) })

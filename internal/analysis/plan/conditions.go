@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"proviso.dev/proviso/internal/analysis/compare"
@@ -33,7 +34,22 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 }
 
 // connects reports whether an action opens a connection, whose conditions see options and a target and no object.
-func connects(a Action) bool { return connect.Of(a.Group, a.Resource, a.Subresource) != connect.None }
+func connects(a Action) bool {
+	return connect.StandsIn(a.Verb) || connect.Of(a.Group, a.Resource, a.Subresource) != connect.None
+}
+
+// Target is the shape of what connections to a resource go to: an object of it; nil if nothing is known of that.
+func Target(resources []Resource, group, resource string) *compare.Shape {
+	i := slices.IndexFunc(resources, func(r Resource) bool { return r.Group == group && r.Resource == resource && r.Subresource == "" })
+	if i < 0 || resources[i].Shape == nil {
+		return nil
+	}
+	shape := resources[i].Shape.Stored()
+	if resources[i].Namespaced {
+		shape = shape.Placed()
+	}
+	return shape
+}
 
 // creates reports whether a subject may create such objects before or after, or may be a subject that does: a member of
 // a group who may.
@@ -94,7 +110,7 @@ func (p *planner) compareIn(ctx context.Context, operation string, r Resource, a
 	}
 	u := compare.Of(operation, shape)
 	namespace := a.target().InNamespace()
-	u.Connects = connects(a)
+	u.Connects, u.Target = connects(a), Target(p.Resources, a.Group, a.Resource)
 	u.OwnKind, u.Namespaced = r.Own, namespace != "" || a.target().IsNamespace()
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
 	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]

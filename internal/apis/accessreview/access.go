@@ -106,11 +106,15 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	}
 	spec := &review.Spec
 	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
-	form := formOf(&spec.Question)
-	if !r.sight.MaySee(ctx, attrs.User) {
-		form = unconditional // the answer of a server that knows no conditions
+	form, view, others := formOf(&spec.Question), r.sight.Of(ctx, attrs), requestctx.AboutOthers(ctx)
+	if form == unconditional || view.Whole() {
+		return review, r.fill(others, &review.Status, attrs, &spec.Question, form)
 	}
-	return review, r.fill(requestctx.AboutOthers(ctx), &review.Status, attrs, &spec.Question, form)
+	if err := r.without().fill(others, &review.Status, attrs, &spec.Question, form); err != nil {
+		return nil, err
+	}
+	withhold(&review.Status, view)
+	return review, nil
 }
 
 func notA(kind string, obj runtime.Object) error {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/request/authorize"
@@ -266,8 +265,8 @@ func TestEveryReviewAnswersConditionally(t *testing.T) {
 	}
 }
 
-// CA-10: whoever may ask in one namespace only does not see the conditions of others; whoever may see them does, and so
-// does everybody who asks cluster-wide.
+// CA-10, CA-24: callers who may ask in one namespace only see that there is a condition, and its text if they may see
+// it; callers who ask cluster-wide see everything.
 func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
 	const local = "spec:\n  user: edgar\n  resourceAttributes: {verb: create, version: v1, resource: pods, namespace: hammer}\n  " + askReadable
 	for _, tt := range []struct {
@@ -275,15 +274,47 @@ func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
 		sees, want   bool
 	}{
 		{"v1/namespaces/hammer/localsubjectaccessreviews", local, false, false},
+		{"v1/namespaces/hammer/localsubjectaccessreviews", strings.Replace(local, askReadable, askTree, 1), false, false},
+		{"v1/namespaces/hammer/localsubjectaccessreviews", strings.Replace(local, askReadable, askFast, 1), false, false},
 		{"v1/namespaces/hammer/localsubjectaccessreviews", local, true, true},
 		{"v1/subjectaccessreviews", question(askReadable), false, true},
 		{"v1/selfsubjectaccessreviews", "spec:\n  resourceAttributes: {verb: create, version: v1, resource: pods}\n  " + askReadable, false, true},
 	} {
 		server := serve(t, Config{Sight: sees(tt.sees)}, onlyDev)
 		code, got := postYAML(t, server, group+tt.path, tt.review, "status")
-		if shown := strings.Contains(got, "example.com/dev"); code != 201 || shown != tt.want || !strings.HasPrefix(got, "allowed: false") {
+		if shown := strings.Contains(got, "object.env"); code != 201 || shown != tt.want || !strings.HasPrefix(got, "allowed: false") {
 			t.Errorf("%s, may see %v: got %d:\n%s", tt.path, tt.sees, code, got)
 		}
+		if !strings.Contains(got, "id: example.com/dev") || !tt.want != strings.Contains(got, unseenCondition) {
+			t.Errorf("%s, may see %v: does not say what is not shown:\n%s", tt.path, tt.sees, got)
+		}
+	}
+}
+
+// CA-24: of several conditions, those are shown that the caller may see, in every form. With a condition that is not
+// shown, nothing else quotes the rules behind the answer. An answer without conditions is that of Kubernetes.
+func TestLocalReviewsShowSomeConditions(t *testing.T) {
+	const local = "spec:\n  user: edgar\n  resourceAttributes: {verb: create, version: v1, resource: pods, namespace: hammer}\n  "
+	const path = "v1/namespaces/hammer/localsubjectaccessreviews"
+	config := Config{Sight: view{"example.com/dev": true}, Guards: guard{{Name: "front", Decision: notProd}}}
+	for _, ask := range []string{askReadable, askTree, askFast} {
+		_, got := postYAML(t, serve(t, config, onlyDev, set(nil, nil, []string{"test"}), deny), group+path, local+ask, "status")
+		if !strings.Contains(got, "env == 'dev'") || strings.Contains(got, "env == 'test'") || strings.Contains(got, "env is test") ||
+			strings.Contains(got, "env == 'prod'") || strings.Contains(got, "Sundays") || !strings.Contains(got, unseenConditions) {
+			t.Errorf("%s: got\n%s", ask, got)
+		}
+		_, got = postYAML(t, serve(t, Config{Sight: config.Sight}, onlyDev, deny), group+path, local+ask, "status")
+		if !strings.Contains(got, "env == 'dev'") || strings.Contains(got, unseenConditions) {
+			t.Errorf("%s: got\n%s\nwant the only condition", ask, got)
+		}
+		_, plain := postYAML(t, serve(t, config, onlyDev, allow), group+path, local, "status")
+		if _, got := postYAML(t, serve(t, Config{Sight: config.Sight}, onlyDev, allow), group+path, local+ask, "status"); got != plain && ask != askFast {
+			t.Errorf("%s: got\n%s\nwant as if it was not asked for conditions:\n%s", ask, got, plain)
+		}
+	}
+	_, plain := postYAML(t, serve(t, config, onlyDev, deny), group+path, local+askNothing, "status")
+	if plain != "allowed: false\ndenied: true\nreason: not on Sundays" {
+		t.Errorf("got\n%s\nfor a caller who asks for no conditions", plain)
 	}
 }
 
@@ -348,4 +379,17 @@ func TestFailureMode(t *testing.T) {
 type sees bool
 
 func (sees) Known(context.Context, authorizer.Attributes) error { return nil }
-func (s sees) MaySee(_ context.Context, of user.Info) bool      { return bool(s) && of.GetName() == "edgar" }
+func (s sees) Of(_ context.Context, attrs authorizer.Attributes) View {
+	if bool(s) && attrs.GetUser().GetName() == "edgar" {
+		return everything{}
+	}
+	return view{}
+}
+
+// view are the conditions that the caller may see.
+type view map[string]bool
+
+func (view) Known(context.Context, authorizer.Attributes) error { return nil }
+func (v view) Of(context.Context, authorizer.Attributes) View   { return v }
+func (view) Whole() bool                                        { return false }
+func (v view) Shows(id string) bool                             { return v[id] }

@@ -3,7 +3,6 @@ package accessreview
 import (
 	"context"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/request/authorize"
@@ -28,7 +27,12 @@ func (unrestricted) AlsoNeeds(context.Context, authorizer.Attributes) string    
 func (unrestricted) Narrowed(context.Context, authorizer.Attributes) string       { return "" }
 func (unrestricted) United(context.Context, authorizer.Attributes) (string, bool) { return "", false }
 func (unrestricted) Known(context.Context, authorizer.Attributes) error           { return nil }
-func (unrestricted) MaySee(context.Context, user.Info) bool                       { return true }
+func (unrestricted) Of(context.Context, authorizer.Attributes) View               { return everything{} }
+
+type everything struct{}
+
+func (everything) Whole() bool       { return true }
+func (everything) Shows(string) bool { return true }
 
 // guard is what stands in front of the chain.
 type guard []ChainElement

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -61,10 +60,17 @@ type Sight interface {
 	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
 	// requests are refused then, and so the answer is no (SV-8).
 	Known(ctx context.Context, attrs authorizer.Attributes) error
-	// MaySee reports whether the caller, found in the context, may see the conditions of a user in a
-	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
-	// cluster says (CA-10).
-	MaySee(ctx context.Context, of user.Info) bool
+	// Of is what the caller, found in the context, may see in a LocalSubjectAccessReview: the right to ask in one
+	// namespace is not the right to read what the policy of the whole cluster says (CA-10).
+	Of(ctx context.Context, attrs authorizer.Attributes) View
+}
+
+// View is what a caller may see of the conditions behind an answer.
+type View interface {
+	// Whole reports whether nothing is hidden.
+	Whole() bool
+	// Shows reports whether a condition may be seen. Everything may if the view is whole.
+	Shows(conditionID string) bool
 }
 
 // Guards stand in front of the chain and can only deny, as protected attributes do.

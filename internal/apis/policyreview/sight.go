@@ -6,6 +6,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -30,7 +31,11 @@ const unseen = "not shown: you need the right to get the role"
 
 // sightOf is the sight of a caller who asks about others. An unknown caller sees nothing.
 func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
-	s := &sight{ctx: ctx, chain: r.Gate.Chain, who: who, roles: map[ruleset.RoleRef]bool{}}
+	return newSight(ctx, r.Gate.Chain, who)
+}
+
+func newSight(ctx context.Context, chain *authorize.Chain, who user.Info) *sight {
+	s := &sight{ctx: ctx, chain: chain, who: who, roles: map[ruleset.RoleRef]bool{}}
 	s.all = who != nil && s.may(authorizer.AttributesRecord{Verb: "create", APIGroup: authorizationv1.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews"})
 	return s
 }
@@ -78,20 +83,53 @@ func (s *sight) conditions(list []authz.Condition, rules []authorize.Applied) []
 	if s.all {
 		return list
 	}
-	visible := map[string]bool{}
-	for _, r := range rules {
-		if id := conditionID(r); id != "" && s.of(r.Hit.Role()) {
-			visible[id] = true
-		}
-	}
+	visible := s.visible(rules)
 	out := slices.Clone(list)
 	for i := range out {
-		if !visible[out[i].ID] {
+		if !visible.Has(out[i].ID) {
 			out[i] = hidden(out[i])
 		}
 	}
 	return out
 }
+
+// visible are the conditions of rules that can be seen.
+func (s *sight) visible(rules []authorize.Applied) sets.Set[string] {
+	ids := sets.New[string]()
+	for _, r := range rules {
+		if id := conditionID(r); id != "" && !ids.Has(id) && s.of(r.Hit.Role()) {
+			ids.Insert(id)
+		}
+	}
+	return ids
+}
+
+// View is what a caller may see of the conditions behind the answers to some questions. The zero value shows nothing.
+type View struct {
+	whole   bool
+	visible sets.Set[string]
+}
+
+// Whole reports whether nothing is hidden.
+func (v View) Whole() bool { return v.whole }
+
+// Shows reports whether a condition may be seen.
+func (v View) Shows(conditionID string) bool { return v.whole || v.visible.Has(conditionID) }
+
+// ViewOf is the view of a caller who asks about another user (CA-24).
+func ViewOf(ctx context.Context, chain *authorize.Chain, caller user.Info, questions ...authorizer.Attributes) View {
+	s := newSight(ctx, chain, caller)
+	v := View{whole: s.all, visible: sets.New[string]()}
+	for _, attrs := range questions {
+		if !v.whole {
+			v.visible = v.visible.Union(s.visible(rulesBehind(ctx, chain, chain.Scoped(attrs))))
+		}
+	}
+	return v
+}
+
+// Everything is the view of a caller who asks about themselves.
+func Everything() View { return View{whole: true} }
 
 func hidden(c authz.Condition) authz.Condition {
 	return authz.Condition{ID: c.ID, Effect: c.Effect, Type: c.Type, Description: unseen}

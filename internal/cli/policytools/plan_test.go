@@ -190,3 +190,43 @@ func TestPlanOfBadInput(t *testing.T) {
 		t.Errorf("%d %v", code, err)
 	}
 }
+
+// CA-26: a plan compares conditions on what connections go to, with a target as the witness.
+func TestPlanOfTargets(t *testing.T) {
+	const role = `
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: debug, namespace: hammer}
+rules:
+- {verbs: [exec], resourceKinds: [pods], when: 'target.metadata.?labels.debug.orValue("") == "yes"'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: debug, namespace: hammer}
+roleRef: {namespace: hammer, name: debug}
+userNames: [ann]
+`
+	from := write(t, map[string]string{"policy.yaml": role})
+	for _, test := range []struct {
+		name, when string
+		code       int
+		want       []string
+	}{
+		{"said in another way", `target.metadata.?labels.debug.orValue("no") in ["yes"]`, 0, []string{"Nobody gains"}},
+		{"another label value", `target.metadata.?labels.debug.orValue("") in ["yes", "maybe"]`, 2, []string{"pods/exec", "If → If, wider", `"debug":"maybe"`}},
+		{"and a command", `target.metadata.?labels.debug.orValue("") == "yes" && options.command == ["ps"]`, 2, []string{"If → If, narrower"}},
+		{"no pod", `target == null`, 2, []string{"narrower"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, code, err := plans(t, strings.Replace(role, `target.metadata.?labels.debug.orValue("") == "yes"`, test.when, 1), "--from", from, "-f", "-")
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %v", code, test.code, err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package policytools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -58,6 +59,8 @@ type TestOptions struct {
 	Watch           bool
 	Init            bool
 	At              atflag.Flag
+	Target          string
+	Accept          []string
 
 	only *regexp.Regexp
 	genericiooptions.IOStreams
@@ -88,6 +91,9 @@ Exit code 0 if all cases pass, 1 if one fails or the coverage is below the thres
   # Those of one directory whose name matches, and the rules that never decided
   proviso test policies/ --run 'volumes/.*allowed' --coverage
 
+  # What would a managed cluster decide, for which the policy is compiled? Policies can also be a dump of such a cluster
+  proviso test policies/ --target vap
+
   # For CI: JUnit, and at least nine of ten rules must be tested
   proviso test policies/ -o junit --coverage --threshold 90 > report.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,6 +113,8 @@ Exit code 0 if all cases pass, 1 if one fails or the coverage is below the thres
 	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
 	fs.BoolVar(&o.Init, "init", false, "Write a first test for what the policies of a directory decide today.")
 	fs.BoolVar(&o.Watch, "watch", false, "Run again whenever a file changes.")
+	fs.StringVar(&o.Target, "target", "", "Decide as a cluster for which the policy is compiled: vap. The default is the engine.")
+	fs.StringSliceVar(&o.Accept, "accept", nil, "With --target: rules, roles or objects of which to do without what cannot be had.")
 	o.At.Add(fs)
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
@@ -119,6 +127,16 @@ func (o *TestOptions) Complete(args []string) (err error) {
 	}
 	if !slices.Contains([]string{"table", "json", "junit"}, o.Output) {
 		return fmt.Errorf("-o %s: want table, json or junit", o.Output)
+	}
+	switch {
+	case o.Target != "" && o.Target != targetVAP:
+		return fmt.Errorf("--target %s: want %s", o.Target, targetVAP)
+	case o.Target == "" && len(o.Accept) > 0:
+		return errors.New("--accept needs --target")
+	case o.Target != "" && (o.Coverage || o.Threshold > 0):
+		return errors.New("--target and --coverage are mutually exclusive")
+	case o.Target != "" && o.Init:
+		return errors.New("--target and --init are mutually exclusive")
 	}
 	if o.Threshold < 0 || o.Threshold > 100 {
 		return fmt.Errorf("--threshold %d: want a percentage", o.Threshold)
@@ -180,7 +198,7 @@ func (o *TestOptions) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only, At: at}
+	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only, At: at, Managed: o.Target != "", Accept: o.Accept}
 	if o.Coverage || o.Threshold > 0 {
 		r.Coverage = &policytest.Coverage{}
 	}

@@ -18,6 +18,9 @@ const (
 // Verb is the verb that a connection counts as, whichever HTTP method it uses (CA-9).
 const Verb = "create"
 
+// StandsIn tells the verbs of Policy that stand for a connection. No request has them.
+func StandsIn(verb string) bool { return verb == "exec" || verb == "proxy" }
+
 // subresources are those that connect, whatever resource they belong to.
 var subresources = []string{"exec", "attach", "portforward", "proxy"}
 

@@ -93,7 +93,7 @@ func (p placed) expression() string {
 	changed := fmt.Sprintf("[[optional.ofNonZeroValue(object)%s, optional.ofNonZeroValue(oldObject)%s]].exists(p, p[0] != p[1]", path, path)
 	if exact && p.perm.when != nil && p.perm.pick == "" {
 		// Each macro binds a name that the declaration's own text uses.
-		changed += fmt.Sprintf(" && [%s].exists(key, [p[0].orValue(null)].exists(self, [p[1].orValue(null)].exists(oldSelf, (%s))))",
+		changed += fmt.Sprintf(" && [%s].exists(key, [p[0].orValue(dyn(null))].exists(self, [p[1].orValue(dyn(null))].exists(oldSelf, (%s))))",
 			strconv.Quote(p.lastKey()), p.perm.ExclusiveWhen)
 	}
 	if text := changed + ")"; len(text) <= protectedattr.MaxExpression {

@@ -3,6 +3,7 @@ package protectedattr
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -48,6 +49,18 @@ func (c *Config) named(p *Protection) Role {
 		r.Kind = "unreachable " + r.Kind
 	}
 	return r
+}
+
+// Reachable is the role of a protection, and whether anybody can be a member of it.
+func Reachable(c *Config, p *Protection) (Role, bool) {
+	r := c.named(p)
+	return r, r.resolvable()
+}
+
+// Exempt are the users and groups that no protection holds, beside system:masters and nodes that write themselves.
+func Exempt(c *Config) (users, groups []string) {
+	e := newExemptions(c.ExemptUsers, c.ExemptGroups)
+	return slices.Sorted(maps.Keys(e.users)), slices.Sorted(maps.Keys(e.groups))
 }
 
 // Index answers for one snapshot. It never changes and is safe for concurrent use.

@@ -2,9 +2,12 @@ package conditions
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -64,8 +68,20 @@ var (
 	_ accessreview.Sight    = requests{}
 )
 
-// Unseen implements accessreview.Requests.
-func (r requests) Unseen(attrs authorizer.Attributes) error { return r.k.Gate.Unseen(attrs) }
+// Unseen implements accessreview.Requests. A review can ask about what is not served here: no request comes of it.
+func (r requests) Unseen(attrs authorizer.Attributes) error {
+	if err := r.k.Gate.Unseen(attrs); err != nil || strings.HasPrefix(attrs.GetVerb(), "impersonate") || r.k.Served.Offers(attrs) {
+		return err
+	}
+	return fmt.Errorf("%s is not served in %s", resourceOf(attrs), schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()})
+}
+
+func resourceOf(attrs authorizer.Attributes) string {
+	if sub := attrs.GetSubresource(); sub != "" {
+		return attrs.GetResource() + "/" + sub
+	}
+	return attrs.GetResource()
+}
 
 // Narrowed implements accessreview.Requests.
 func (r requests) Narrowed(ctx context.Context, attrs authorizer.Attributes) string {
@@ -93,17 +109,19 @@ func (r requests) AlsoNeeds(ctx context.Context, attrs authorizer.Attributes) st
 	return r.k.Gate.AlsoNeeds(attrs)
 }
 
-// MaySee implements accessreview.Sight: everybody sees their own conditions. Who may ask about anybody in the whole
-// cluster sees those of others.
-func (r requests) MaySee(ctx context.Context, of user.Info) bool {
+// Of implements accessreview.Sight: every caller sees their own conditions, those of roles that they may read, and all
+// if they may ask about anybody in the whole cluster.
+func (r requests) Of(ctx context.Context, attrs authorizer.Attributes) accessreview.View {
 	caller, ok := request.UserFrom(ctx)
 	if !ok {
-		return false
+		return policyreview.View{}
 	}
-	if caller.GetName() == of.GetName() && sets.New(caller.GetGroups()...).HasAll(of.GetGroups()...) {
-		return true
+	if of := attrs.GetUser(); caller.GetName() == of.GetName() && sets.New(caller.GetGroups()...).HasAll(of.GetGroups()...) {
+		return policyreview.Everything()
 	}
-	decision, _, _ := r.k.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "create", APIGroup: authorizationv1.GroupName,
-		APIVersion: "v1", Resource: "subjectaccessreviews", ResourceRequest: true})
-	return decision == authorizer.DecisionAllow
+	questions := []authorizer.Attributes{attrs}
+	if verb := r.AlsoNeeds(ctx, attrs); verb != "" {
+		questions = append(questions, authorize.WithVerb(attrs, verb))
+	}
+	return policyreview.ViewOf(ctx, r.k.Gate.Chain, caller, questions...)
 }

@@ -145,9 +145,18 @@ func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectA
 	if spec.UserName == "" && spec.GroupName == "" {
 		return authz.SubjectAccessReviewStatus{}, errors.New("name a user or a group: nobody is logged in here")
 	}
-	// A user who has the files sees all of the policy.
-	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-	return h.reviewer.SubjectCan(request.WithUser(ctx, reader), reader, namespace, spec)
+	who := reader()
+	return h.reviewer.SubjectCan(request.WithUser(ctx, who), who, namespace, spec)
+}
+
+// WhoCan lists who can do something, as the review of a server would.
+func (h *Host) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
+	return h.reviewer.WhoCan(request.WithUser(ctx, reader()), namespace, spec)
+}
+
+// reader is a user who has the files, and sees all of the policy.
+func reader() user.Info {
+	return &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 }
 
 // Ask answers for a user with all groups, who may see everything that concerns the answer.

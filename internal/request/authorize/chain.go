@@ -155,7 +155,7 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 		w.keep(a)
 		if a.canBecome(authorizer.DecisionAllow) {
 			p := a.waiting(pending{walk: w, record: r.kept()})
-			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
+			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: deciders(w.kept), Types: typesOf(w.kept), Pending: p, rest: p}
 		}
 		// Only denies are possible here: a later link of the chain has to allow.
 	}
@@ -287,7 +287,17 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 	}
 }
 
-// names lists whose conditions were not met.
+// deciders names the links on whose conditions it depends whether the last of them decides: its own, or those of the
+// denies before an allow that has none.
+func deciders(all []kept) string {
+	last := all[len(all)-1]
+	if a := last.answer(); a.isOpen() {
+		return last.link.Name
+	}
+	return names(all[:len(all)-1])
+}
+
+// names lists whose conditions they are.
 func names(all []kept) string {
 	list := make([]string, len(all))
 	for i, a := range all {

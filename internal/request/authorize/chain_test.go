@@ -201,3 +201,31 @@ func TestCanBecome(t *testing.T) {
 		}
 	}
 }
+
+// CA-21: a decision is pending by the links whose conditions decide it, and not by one that has none.
+func TestPendingBy(t *testing.T) {
+	deny := authorizer.ConditionsAwareDecisionConditionsMap([]authorizer.Condition{condition("d", results[0])}, nil, nil)
+	may := authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, []authorizer.Condition{condition("a", results[0])})
+	yes := authorizer.ConditionsAwareDecisionAllow("yes", nil)
+	for _, tt := range []struct {
+		chain []authorizer.ConditionsAwareDecision
+		want  string
+	}{
+		{[]authorizer.ConditionsAwareDecision{deny, yes}, "l0"},
+		{[]authorizer.ConditionsAwareDecision{deny, deny, yes}, "l0,l1"},
+		{[]authorizer.ConditionsAwareDecision{may, yes}, "l0"},
+		{[]authorizer.ConditionsAwareDecision{deny, may}, "l1"},
+	} {
+		var links []Link
+		for i, d := range tt.chain {
+			links = append(links, Link{Name: fmt.Sprintf("l%d", i), Authorizer: &scripted{decision: d}})
+		}
+		chain, err := NewChain(links...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chain.Decide(t.Context(), authorizer.AttributesRecord{Verb: "create"}); got.Pending == nil || got.Authorizer != tt.want {
+			t.Errorf("pending by %q, want %q", got.Authorizer, tt.want)
+		}
+	}
+}

@@ -3,12 +3,15 @@ package enforce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -17,7 +20,11 @@ func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *f
 	if !p.creates(holder) {
 		return nil
 	}
-	return settle(ctx, known, p.cfg.Connect.Connect(ctx, holder, known))
+	out := p.cfg.Connect.Connect(ctx, holder, known)
+	if out.Decision == authorizer.DecisionNoOpinion && out.Reason == "" && len(out.Conditions) == 0 {
+		out.Reason = fmt.Sprintf("a connection takes %s on %s/%s, whichever HTTP method it uses, and nothing allows that", connect.Verb, known.GetResource().Resource, known.GetSubresource())
+	}
+	return settle(ctx, known, out)
 }
 
 // creates reports whether create has to be asked for beside the verb of a connect request.

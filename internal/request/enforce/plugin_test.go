@@ -193,7 +193,7 @@ func TestConnectionsNeedCreate(t *testing.T) {
 		outcome requestctx.Outcome
 		want    string
 	}{
-		{"get", allow, ""}, {"get", deny, "a rule says no"}, {"get", requestctx.Outcome{}, "no condition"}, {"get", noOpinion, "no condition"}, {"get", impossible, "no condition"},
+		{"get", allow, ""}, {"get", deny, "a rule says no"}, {"get", requestctx.Outcome{}, "no condition"}, {"get", noOpinion, "takes create on widgets/proxy, whichever HTTP method it uses, and nothing allows that"}, {"get", impossible, "no condition"},
 		{"create", deny, ""}, {"", deny, "a rule says no"},
 	} {
 		w := newWorld(c.verb, requestctx.Allowed())

@@ -119,42 +119,69 @@ func (d *Directory) Lists(attrs authorizer.Attributes) bool {
 		return false
 	}
 	gv := schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()}
-	name := attrs.GetResource()
-	if sub := attrs.GetSubresource(); sub != "" {
-		name += "/" + sub
-	}
 	if w.known.local[gv] {
-		return slices.Contains(w.known.verbs[listed{gv, name}], attrs.GetVerb())
+		return slices.Contains(w.known.verbs[listed{gv, nameOf(attrs)}], attrs.GetVerb())
 	}
-	return w.known.listsCustom(gv, attrs)
+	version := w.known.customVersion(gv, attrs.GetResource())
+	switch sub := attrs.GetSubresource(); {
+	case version == nil:
+		return false
+	case sub == "":
+		return verbs.IsRequest(attrs.GetVerb())
+	default:
+		return slices.Contains(subresourceVerbsOf(version, sub), attrs.GetVerb())
+	}
+}
+
+// Offers reports whether this process serves the resource or subresource that a request is about, in its version,
+// whatever the verb is. Before it knows what it serves, it offers nothing.
+func (d *Directory) Offers(attrs authorizer.Attributes) bool {
+	w := d.world.Load()
+	if w == nil || !attrs.IsResourceRequest() {
+		return false
+	}
+	gv := schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()}
+	if w.known.local[gv] {
+		_, offered := w.known.verbs[listed{gv, nameOf(attrs)}]
+		return offered
+	}
+	version := w.known.customVersion(gv, attrs.GetResource())
+	return version != nil && (attrs.GetSubresource() == "" || len(subresourceVerbsOf(version, attrs.GetSubresource())) > 0)
+}
+
+func nameOf(attrs authorizer.Attributes) string {
+	if sub := attrs.GetSubresource(); sub != "" {
+		return attrs.GetResource() + "/" + sub
+	}
+	return attrs.GetResource()
 }
 
 // subresourceVerbs are those of the subresources that a definition defines.
 var subresourceVerbs = []string{verbs.Get, verbs.Patch, verbs.Update}
 
-func (k *knownAPIs) listsCustom(gv schema.GroupVersion, attrs authorizer.Attributes) bool {
+// customVersion is the version of a definition that serves a custom resource; nil if nothing does.
+func (k *knownAPIs) customVersion(gv schema.GroupVersion, resource string) *apiextensions.CustomResourceDefinitionVersion {
 	if k.definitions == nil || k.groups[gv.Group] || k.proxied(gv) {
-		return false
+		return nil
 	}
-	obj, exists, err := k.definitions.GetIndexer().GetByKey(attrs.GetResource() + "." + gv.Group)
+	obj, exists, err := k.definitions.GetIndexer().GetByKey(resource + "." + gv.Group)
 	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if err != nil || !exists || !ok {
-		return false
+		return nil
 	}
 	i := slices.IndexFunc(definition.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Name == gv.Version && v.Served })
 	if i < 0 {
-		return false
+		return nil
 	}
-	has := definition.Spec.Versions[i].Subresources
-	switch attrs.GetSubresource() {
-	case "":
-		return verbs.IsRequest(attrs.GetVerb())
-	case "status":
-		return has != nil && has.Status != nil && slices.Contains(subresourceVerbs, attrs.GetVerb())
-	case "scale":
-		return has != nil && has.Scale != nil && slices.Contains(subresourceVerbs, attrs.GetVerb())
+	return &definition.Spec.Versions[i]
+}
+
+func subresourceVerbsOf(version *apiextensions.CustomResourceDefinitionVersion, subresource string) []string {
+	has := version.Subresources
+	if has != nil && (subresource == "status" && has.Status != nil || subresource == "scale" && has.Scale != nil) {
+		return subresourceVerbs
 	}
-	return false
+	return nil
 }
 
 // isNew reports whether the snapshot does not know yet what serves a resource, in one version or, if that is not said,

@@ -18,8 +18,12 @@ func NewManagedWorld(seed uint64) *World {
 	for _, n := range append([]string{"master"}, namespaces...) {
 		w.policy(n)
 	}
+	w.protect()
 	w.markPolicy()
 	w.compiled = len(w.text)
+	w.add(keepers)
+	w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"keepers"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, w.pick(users...))
 	for _, n := range append(slices.Clone(namespaces), "") {
 		if seed%2 == 0 {
 			w.rbac(n)
@@ -28,6 +32,36 @@ func NewManagedWorld(seed uint64) *World {
 		}
 	}
 	return w
+}
+
+// keepers is a role of RBAC that says there who is bound to it.
+const keepers = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"keepers"},
+	"rules":[{"apiGroups":["compile.proviso.dev"],"resources":["roles"],"resourceNames":["ClusterRole/keepers"],"verbs":["member"]}]}`
+
+// protect protects labels and a field that objects have and requests set: by a role of Policy, which is bound to others
+// in the cluster than in a namespace, and by one of RBAC. The right to the field is a verb.
+func (w *World) protect() {
+	w.add(keepers)
+	w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"owners","namespace":"master"},"rules":[{"verbs":["get"],"resourceKinds":["limitranges"]},
+		{"verbs":["granular:example.com/free"],"resourceKinds":["configmaps","deployments.apps"]}]}`)
+	for _, n := range []string{"master", "team"} {
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"owners","namespace":%q},"roleRef":{"namespace":"master","name":"owners"},"userNames":%s}`, n, quoted(w.some(users...)))
+	}
+	protect := func(kind, namespace, name, rest, role string) {
+		in := ""
+		if namespace != "" {
+			in = fmt.Sprintf(`"namespace":%q,`, namespace)
+		}
+		w.add(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":%q,"metadata":{%s"name":%q},"attributeKind":"Label",%s,"roleRef":%s}`, kind, in, name, rest, role)
+	}
+	const byPolicy, byRBAC = `{"apiGroup":"authorization.proviso.dev","kind":"Role","namespace":"master","name":"owners"}`, `{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"keepers"}`
+	w.add(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"FieldPermission","metadata":{"name":"free"},"spec":{"resources":["configmaps","deployments.apps","widgets.example.com"],
+		"field":".metadata.labels[free]","permission":"example.com/free","exclusive":true%s}}`, w.pick("", `,"exclusiveWhen":"self == '1'"`))
+	only := w.pick("", "", `,"resources":["configmaps","pods"]`, `,"scope":"ObjectOnly"`)
+	protect("ClusterProtectedAttribute", "", "owner", `"attributeName":"owner"`+only, w.pick(byPolicy, byRBAC))
+	protect("ClusterProtectedAttribute", "", "gold", `"attributeName":"tier","protectedValues":["gold"]`+w.pick("", `,"unlistedValues":"Forbidden"`), byRBAC)
+	protect("ClusterProtectedAttribute", "", "tier", `"attributeName":"tier"`+w.pick("", `,"protectedValues":["gold","lead"]`, `,"protectedValues":["lead"]`), byPolicy)
+	protect("ProtectedAttribute", "team", "size", `"attributeName":"size","protectedValues":["huge"]`, w.pick(byPolicy, byRBAC))
 }
 
 // Compiled is the part of the policy that is compiled, and Besides what a stock server has as it is.
@@ -111,6 +145,9 @@ func (w *World) managedListed(r *Request, here answer) string {
 	if here.code == http.StatusForbidden && r.Connects && strings.Contains(here.message, "cannot ") {
 		return "conditions on connections"
 	}
+	if here.code == http.StatusForbidden && r.Resource == "pods/binding" && strings.Contains(here.message, "is protected by") {
+		return "a Binding with a protected attribute"
+	}
 	unmet := here.code == http.StatusForbidden && strings.Contains(here.message, "was not met") ||
 		here.code == http.StatusUnprocessableEntity && strings.Contains(here.message, "resulted in error")
 	if unmet && w.seed%2 == 0 {
@@ -160,4 +197,21 @@ func Unguarded(policy string) Marker {
 func Ask(ctx context.Context, e End, user, method, path, body string) (code int, message string, err error) {
 	a, err := e.send(ctx, &Request{User: user, Method: method, Path: path, Body: body})
 	return a.code, a.message, err
+}
+
+// Creates are random requests to create objects in a namespace, with nothing but what they say to decide about.
+func (w *World) Creates(n int) (all []*Request) {
+	g := requests{rand.New(rand.NewPCG(w.seed, 5))}
+	for len(all) < n {
+		if r := g.next(); r.Verb == "create" && !r.Connects && strings.Contains(r.Path, "/namespaces/") && !strings.Contains(r.Resource, "/") {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Allowed sends a request, and reports whether it is allowed.
+func Allowed(ctx context.Context, e End, r *Request) (bool, error) {
+	a, err := e.send(ctx, r)
+	return a.passes(r), err
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -28,12 +27,14 @@ import (
 // open is a server that serves everything itself, knows everything and hides nothing.
 type open struct{ gate *authorize.Gate }
 
-func (o open) Unseen(attrs authorizer.Attributes) error                   { return o.gate.Unseen(attrs) }
-func (open) AlsoNeeds(context.Context, authorizer.Attributes) string      { return "" }
-func (open) Narrowed(context.Context, authorizer.Attributes) string       { return "" }
-func (open) United(context.Context, authorizer.Attributes) (string, bool) { return "", false }
-func (open) Known(context.Context, authorizer.Attributes) error           { return nil }
-func (open) MaySee(context.Context, user.Info) bool                       { return true }
+func (o open) Unseen(attrs authorizer.Attributes) error                    { return o.gate.Unseen(attrs) }
+func (open) AlsoNeeds(context.Context, authorizer.Attributes) string       { return "" }
+func (open) Narrowed(context.Context, authorizer.Attributes) string        { return "" }
+func (open) United(context.Context, authorizer.Attributes) (string, bool)  { return "", false }
+func (open) Known(context.Context, authorizer.Attributes) error            { return nil }
+func (o open) Of(context.Context, authorizer.Attributes) accessreview.View { return o }
+func (open) Whole() bool                                                   { return true }
+func (open) Shows(string) bool                                             { return true }
 
 // pair is Kubernetes' server and ours, with the same authorizer behind them.
 type pair struct {

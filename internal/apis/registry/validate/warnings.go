@@ -2,10 +2,12 @@ package validate
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
@@ -42,9 +44,54 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		if how := effects(rule); how != "" {
 			warn(": controllers can still delete %s; deny what sets them in motion too (docs/explanation/effects.md)", how)
 		}
+		if why := holdsNever(rule); why != "" {
+			warn("%s", why)
+		}
 		if !reads && !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
 			warn(": get is never allowed by a rule whose condition needs the object: reads are not checked against it; grant get in a rule without a condition")
 		}
 	}
 	return all
+}
+
+// otherBodies are subresources whose requests have a body of another kind than their resource.
+var otherBodies = []string{"binding", "eviction", "scale", "token"}
+
+// readsObject finds a when that reads a field of the object.
+var readsObject = regexp.MustCompile(`(^|[^\w.])(object|oldObject)\.`)
+
+// holdsNever is what is wrong with a condition of a rule that is only about requests without an object of their own.
+func holdsNever(rule policy.PolicyRule) string {
+	connections, bodies := onlyAbout(rule)
+	follows := "the rule allows nothing"
+	if rule.Deny {
+		follows = "the rule denies whatever the object is"
+	}
+	switch {
+	case rule.Where != "" && connections:
+		return ".where: is about objects, and a connection has none: " + follows + "; write when, with target.… for what is connected to"
+	case rule.Where != "" && bodies:
+		return ".where: is about objects, and the requests of the rule have bodies of another kind: " + follows + "; write when"
+	case connections && readsObject.MatchString(rule.When):
+		return ".when: object and oldObject are null on a connection: " + follows + "; write target.… for what is connected to"
+	}
+	return ""
+}
+
+// onlyAbout reports whether a rule is only about connections, or only about requests that are connections or have
+// bodies of another kind.
+func onlyAbout(rule policy.PolicyRule) (connections, bodies bool) {
+	if len(rule.ResourceKinds) == 0 {
+		return false, false
+	}
+	byVerb := len(rule.Verbs) > 0 && !slices.ContainsFunc(rule.Verbs, func(v string) bool { return !connect.StandsIn(v) })
+	connections, bodies = true, true
+	for _, kind := range rule.ResourceKinds {
+		_, sub, _ := strings.Cut(strings.TrimPrefix(kind, "-"), "/")
+		sub, _, _ = strings.Cut(sub, ".")
+		connects := byVerb || connect.Connects(sub) && !strings.HasPrefix(kind, "-")
+		connections = connections && connects
+		bodies = bodies && (connects || slices.Contains(otherBodies, sub) && !strings.HasPrefix(kind, "-"))
+	}
+	return connections, bodies
 }

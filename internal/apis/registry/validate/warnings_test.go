@@ -31,6 +31,16 @@ func TestWarnings(t *testing.T) {
 		{"list with where", policy.PolicyRule{Verbs: []string{"list"}, ResourceKinds: pods, Where: "resource.x == 1"}, ""},
 		{"get with an object in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: "oldObject.x == 1"}, "get is never allowed"},
 		{"get with a request in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: `request.user == "edgar"`}, ""},
+		// CA-26: what can never hold.
+		{"where on a connection", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec"}, Where: "resource.x == 1"}, "rules[0].where: is about objects, and a connection has none: the rule allows nothing"},
+		{"a deny with where on a connection", policy.PolicyRule{Deny: true, Verbs: []string{"exec"}, ResourceKinds: pods, Where: "resource.x == 1"}, "denies whatever the object is"},
+		{"where on a connection and more", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec", "pods"}, Where: "resource.x == 1"}, ""},
+		{"where with a verb for connections and more", policy.PolicyRule{Verbs: []string{"exec", "create"}, ResourceKinds: pods, Where: "resource.x == 1"}, ""},
+		{"where on all but connections", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"-pods/exec"}, Where: "resource.x == 1"}, ""},
+		{"where on a scale", policy.PolicyRule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments/scale.apps"}, Where: "resource.x == 1"}, "bodies of another kind"},
+		{"when on a scale", policy.PolicyRule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments/scale.apps"}, When: "object.spec.replicas == 1"}, ""},
+		{"an object of a connection", policy.PolicyRule{Verbs: []string{"exec"}, ResourceKinds: pods, When: "object.metadata.name == 'x'"}, "rules[0].when: object and oldObject are null"},
+		{"the target of a connection", policy.PolicyRule{Verbs: []string{"exec"}, ResourceKinds: pods, When: "object == null && target.metadata.object.x == 'x'"}, ""},
 	} {
 		got := Warnings([]policy.PolicyRule{tc.rule}, func(r policy.PolicyRule) (unserved, guarded []string) {
 			only := func(name string) []string {

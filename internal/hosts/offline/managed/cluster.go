@@ -38,6 +38,9 @@ type Cluster struct {
 
 // NewCluster reaches a cluster.
 func NewCluster(config *rest.Config) (*Cluster, error) {
+	// A policy of some size has more objects, and canaries, than the five a second of a client that nobody told.
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err

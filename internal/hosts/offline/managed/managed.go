@@ -10,6 +10,7 @@ import (
 	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compile"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/hosts/offline"
@@ -26,13 +27,17 @@ func Compile(host *offline.Host, accept []string) (*compile.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	protected, err := protections(host)
+	if err != nil {
+		return nil, err
+	}
 	lost, err := lostObjects(host)
 	if err != nil {
 		return nil, err
 	}
 	result, err := compile.Compile(compile.Input{
 		Index: host.Snapshot().Rules, Bindings: snapshot.Of[*policyv1alpha1.PolicyBinding](bindings), CEL: host.CEL(),
-		Resources: universe.Everything(), World: world{host}, Lost: lost, Accept: accept,
+		Resources: universe.Everything(), World: world{host}, Protected: protected, Fields: host.Snapshot().Fields, Lost: lost, Accept: accept,
 		Ours: []string{policyv1alpha1.SchemeGroupVersion.Group, authzv1alpha1.SchemeGroupVersion.Group, accessv1alpha1.SchemeGroupVersion.Group, auditv1alpha1.SchemeGroupVersion.Group},
 	})
 	if err != nil {
@@ -69,11 +74,39 @@ func known(result *compile.Result, accept []string) error {
 
 // Reasons why whole objects cannot be had.
 const (
-	whyProtected = "protected attributes are not compiled yet"
-	whyFields    = "exclusive and hidden fields are not compiled yet"
-	whyAudit     = "a managed cluster has the audit configuration of its provider"
-	whyAccess    = "nothing there begins, ends or is approved"
+	whyShadow = "it is not enforced, and that cluster cannot shadow it"
+	whyHidden = "hidden fields"
+	whyAudit  = "a managed cluster has the audit configuration of its provider"
+	whyAccess = "nothing there begins, ends or is approved"
 )
+
+// protections are the protected attributes that are enforced.
+func protections(host *offline.Host) (cfg protectedattr.Config, err error) {
+	cfg.Master = host.Master()
+	local, err := host.Files().Objects(snapshot.ProtectedAttributes)
+	if err != nil {
+		return cfg, err
+	}
+	for _, o := range snapshot.Of[*policyv1alpha1.ProtectedAttribute](local) {
+		if enforced(o.Enforcement) {
+			cfg.Protections = append(cfg.Protections, protectedattr.FromNamespaced(o))
+		}
+	}
+	global, err := host.Files().Objects(snapshot.ClusterProtectedAttributes)
+	if err != nil {
+		return cfg, err
+	}
+	for _, o := range snapshot.Of[*policyv1alpha1.ClusterProtectedAttribute](global) {
+		if enforced(o.Enforcement) {
+			cfg.Protections = append(cfg.Protections, protectedattr.FromCluster(o))
+		}
+	}
+	return cfg, nil
+}
+
+func enforced(e policyv1alpha1.Enforcement) bool {
+	return e == "" || e == policyv1alpha1.EnforcementEnforce
+}
 
 // lostObjects are the objects that cannot be had, with the reason.
 func lostObjects(host *offline.Host) (map[string]string, error) {
@@ -87,14 +120,21 @@ func lostObjects(host *offline.Host) (map[string]string, error) {
 			return nil, err
 		}
 		for _, o := range snapshot.Of[*policyv1alpha1.ProtectedAttribute](objects) {
-			note("ProtectedAttribute", o.Namespace, o.Name, whyProtected)
+			if !enforced(o.Enforcement) {
+				note("ProtectedAttribute", o.Namespace, o.Name, whyShadow)
+			}
 		}
 		for _, o := range snapshot.Of[*policyv1alpha1.ClusterProtectedAttribute](objects) {
-			note("ClusterProtectedAttribute", "", o.Name, whyProtected)
+			if !enforced(o.Enforcement) {
+				note("ClusterProtectedAttribute", "", o.Name, whyShadow)
+			}
 		}
 		for _, o := range snapshot.Of[*policyv1alpha1.FieldPermission](objects) {
-			if o.Spec.Exclusive || o.Spec.ExclusiveWhen != "" || o.Spec.ReadExclusive {
-				note("FieldPermission", "", o.Name, whyFields)
+			switch {
+			case o.Spec.ReadExclusive:
+				note("FieldPermission", "", o.Name, whyHidden)
+			case !enforced(o.Spec.Enforcement) && o.Spec.Exclusive:
+				note("FieldPermission", "", o.Name, whyShadow)
 			}
 		}
 		for _, o := range snapshot.Of[*auditv1alpha1.AuditSink](objects) {
@@ -108,13 +148,6 @@ func lostObjects(host *offline.Host) (map[string]string, error) {
 		}
 		for _, o := range snapshot.Of[*accessv1alpha1.AccessRequest](objects) {
 			note("AccessRequest", o.Namespace, o.Name, whyAccess)
-		}
-	}
-	if table := host.Snapshot().Fields; table != nil {
-		for _, e := range table.Permissions() {
-			if (e.Exclusive || e.ExclusiveWhen != "") && !e.Stored {
-				note("Field", e.Resource, e.Field, whyFields)
-			}
 		}
 	}
 	return lost, nil

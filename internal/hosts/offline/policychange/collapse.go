@@ -39,7 +39,7 @@ func collapse(changes []plan.Change, limit int) []Change {
 		entry := Change{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: c.Action.Namespace, ExceptNamespaces: c.ExceptNamespaces,
 			Name: c.Action.Name, ExceptNames: c.ExceptNames, Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
 		if w := c.Witness; w != nil {
-			entry.Witness = &Witness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
+			entry.Witness = &Witness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject, Target: w.Target}
 		}
 		out, subjects = append(out, entry), append(subjects, c.Subjects)
 	}

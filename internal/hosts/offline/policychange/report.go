@@ -65,4 +65,6 @@ type Witness struct {
 	Groups    []string       `json:"groups,omitempty"`
 	Object    map[string]any `json:"object,omitempty"`
 	OldObject map[string]any `json:"oldObject,omitempty"`
+	// Target is what a connection goes to.
+	Target map[string]any `json:"target,omitempty"`
 }

@@ -53,6 +53,10 @@ type Runner struct {
 	Only *regexp.Regexp
 	// Coverage counts the rules that decided; nil counts nothing.
 	Coverage *Coverage
+	// Managed decides by what a managed cluster enforces, and not by what the policy says. Accept is what to do
+	// without.
+	Managed bool
+	Accept  []string
 }
 
 // Run decides every case. A test whose policy cannot be read is an error, with its place.
@@ -63,7 +67,7 @@ func (r *Runner) Run(ctx context.Context, tests []*Test) (*Report, error) {
 		if test.MasterNamespace != "" {
 			master = test.MasterNamespace
 		}
-		host, err := offline.New(offline.Config{Paths: test.paths, Texts: test.texts, MasterNamespace: master})
+		decide, host, err := r.decider(ctx, test, master)
 		if err != nil {
 			return nil, fmt.Errorf("%s: policies: %w", test.file, err)
 		}
@@ -75,7 +79,7 @@ func (r *Runner) Run(ctx context.Context, tests []*Test) (*Report, error) {
 		cases := slices.DeleteFunc(slices.Clone(test.Cases), func(c Case) bool {
 			return r.Only != nil && !r.Only.MatchString(test.Metadata.Name+"/"+c.Name)
 		})
-		for _, result := range r.decideAll(ctx, host, cases) {
+		for _, result := range r.decideAll(decide, cases) {
 			result.File, result.Test = test.file, test.Metadata.Name
 			if result.Passed {
 				out.Passed++
@@ -92,20 +96,30 @@ func (r *Runner) Run(ctx context.Context, tests []*Test) (*Report, error) {
 }
 
 // decideAll decides cases on all processors; the results are in the order of the cases.
-func (r *Runner) decideAll(ctx context.Context, host *offline.Host, cases []Case) []Result {
+func (r *Runner) decideAll(decide func(*Case) Result, cases []Case) []Result {
 	results := make([]Result, len(cases))
 	var next atomic.Int64
 	var done sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(cases)) {
 		done.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(cases)); i = next.Add(1) - 1 {
-				results[i] = r.decide(ctx, host, &cases[i])
+				results[i] = decide(&cases[i])
 				results[i].Case = cases[i].Name
 			}
 		})
 	}
 	done.Wait()
 	return results
+}
+
+// decider decides the cases of a test. The host is nil for a managed cluster.
+func (r *Runner) decider(ctx context.Context, test *Test, master string) (func(*Case) Result, *offline.Host, error) {
+	if r.Managed {
+		there, err := test.enforced(master, r.Accept)
+		return func(c *Case) Result { return decideThere(ctx, there, c) }, nil, err
+	}
+	host, err := offline.New(offline.Config{Paths: test.paths, Texts: test.texts, MasterNamespace: master})
+	return func(c *Case) Result { return r.decide(ctx, host, c) }, host, err
 }
 
 // decide asks for one case and compares.

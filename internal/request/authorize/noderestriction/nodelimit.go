@@ -2,9 +2,7 @@ package noderestriction
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,19 +85,20 @@ func (n *Restriction) Authorize(context.Context, authorizer.Attributes) (authori
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// ConditionsAwareAuthorize answers with a Deny condition and nothing else.
+// ConditionsAwareAuthorize answers with a Deny condition and nothing else. Its text is CEL where CEL can say all of it
+// (CA-25); the plugin decides, whatever the text is.
 func (n *Restriction) ConditionsAwareAuthorize(_ context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	node, restricted := n.restricts(attrs)
 	if !restricted {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	text, err := json.Marshal(map[string]string{"condition": "refused-by-node-restriction", "nodeName": node})
+	says := textOf(node, attrs)
+	kind, text, err := says.condition(node)
 	if err != nil { // cannot happen for strings
 		return authorizer.ConditionsAwareDecisionDeny("", err)
 	}
 	return authorizer.ConditionsAwareDecisionConditionsMap([]authorizer.Condition{authorizer.GenericCondition{
-		ID: nodeConditionID, Type: nodeConditionType, Condition: string(text),
-		Description: fmt.Sprintf("NodeRestriction refuses the object: node %q may write only itself and what belongs to it", node),
+		ID: nodeConditionID, Type: kind, Condition: text, Description: says.description(node),
 		EvaluateFunc: func(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			request, ok := data.(admission.Attributes)
 			if !ok {
