@@ -150,17 +150,12 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	folds := o.format == "table" && !o.HideSystem && !o.System
-	if o.HideSystem || folds {
-		hides := subject.IsSystem
-		if folds {
-			hides = subject.Folds
-		}
+	if hides := o.hides(); hides != nil {
 		detours = keep(detours, func(one indirect) bool { return !hides(one.UserName + one.GroupName) })
-		if n := hide(&review.Status, hides); n > 0 && folds {
-			defer terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system lists them.\n", n)
-		} else if n > 0 {
-			terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
+		if n := hide(&review.Status, hides); o.HideSystem {
+			o.sayHidden(n) // it was asked for: in front of the answer
+		} else {
+			defer o.sayHidden(n)
 		}
 	}
 	switch o.format {
@@ -214,6 +209,28 @@ func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	}
 	for problem := range strings.Lines(s.EvaluationError) {
 		terminal.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
+	}
+}
+
+// hides tells whom the answer leaves out; nil if it is nobody. A table only counts the system.
+func (o *WhoCanOptions) hides() func(name string) bool {
+	switch {
+	case o.HideSystem:
+		return subject.IsSystem
+	case o.format == "table" && !o.System:
+		return subject.Folds
+	}
+	return nil
+}
+
+// sayHidden says how many were left out.
+func (o *WhoCanOptions) sayHidden(n int) {
+	switch {
+	case n == 0:
+	case o.HideSystem:
+		terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
+	default:
+		terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system lists them.\n", n)
 	}
 }
 

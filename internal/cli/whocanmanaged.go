@@ -12,7 +12,6 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/managed"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
-	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // managedFlags ask about a cluster that has no Proviso, for which policy is compiled. No server there knows who can.
@@ -96,9 +95,11 @@ func (o *WhoCanOptions) runManaged(ctx context.Context, args []string) error {
 		return err
 	}
 	code := whoCanCode(review.Status)
-	if o.HideSystem || o.format == "table" && !o.System {
-		if n := hideSystem(&review.Status); n > 0 {
-			terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
+	if hides := o.hides(); hides != nil {
+		if n := hide(&review.Status, hides); o.HideSystem {
+			o.sayHidden(n) // it was asked for: in front of the answer
+		} else {
+			defer o.sayHidden(n)
 		}
 	}
 	switch o.format {
