@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -24,10 +25,24 @@ import (
 type NamespaceSinks struct {
 	// Max is how many one namespace can have; none if it is zero.
 	Max int
-	// Account finds the uid of a service account; false if there is none.
-	Account func(namespace, name string) (uid string, found bool)
-	// Allowed reports why a sink cannot be at a host; nil if it may be.
-	Allowed func(host string) error
+	// Ground is what they stand on; nil if there are none here.
+	Ground NamespaceSinkGround
+}
+
+// NamespaceSinkGround knows as whom sinks of namespaces see, and where they may be.
+type NamespaceSinkGround interface {
+	// UID is that of a service account; false if there is none.
+	UID(namespace, name string) (string, bool)
+	// Host reports why a sink cannot be at a host; nil if it may be.
+	Host(host string) error
+}
+
+// host is Host where there are sinks.
+func (n NamespaceSinks) host(host string) error {
+	if n.Ground == nil {
+		return errors.New("this server has no sinks of namespaces")
+	}
+	return n.Ground.Host(host)
 }
 
 // maxAllNamespaceSinks is how many sinks all namespaces have together: each has a spool, and is asked about each event.
@@ -59,12 +74,12 @@ func namespaceAuditSinkKind(cfg Config) *kind[*policy.NamespaceAuditSink] {
 				}
 			}
 			s.Spec.ServiceAccountUID = ""
-			if cfg.NamespaceSinks.Account != nil {
-				s.Spec.ServiceAccountUID, _ = cfg.NamespaceSinks.Account(s.Namespace, s.Spec.ServiceAccountName)
+			if cfg.NamespaceSinks.Ground != nil {
+				s.Spec.ServiceAccountUID, _ = cfg.NamespaceSinks.Ground.UID(s.Namespace, s.Spec.ServiceAccountName)
 			}
 		},
 		validate: func(_ context.Context, s, old T) field.ErrorList {
-			errs := append(validate.NamespaceAuditSink(s, cfg.AllowInsecureSinks, cfg.NamespaceSinks.Allowed), redactedFields(&audit.AuditSink{Spec: audit.AuditSinkSpec{Redact: s.Spec.Redact}}, cfg.FieldPermissions)...)
+			errs := append(validate.NamespaceAuditSink(s, cfg.AllowInsecureSinks, cfg.NamespaceSinks.host), redactedFields(&audit.AuditSink{Spec: audit.AuditSinkSpec{Redact: s.Spec.Redact}}, cfg.FieldPermissions)...)
 			if len(errs) == 0 && s.Spec.ServiceAccountUID == "" && (old == nil || !equality.Semantic.DeepEqual(s.Spec, old.Spec)) {
 				errs = append(errs, field.NotFound(field.NewPath("spec", "serviceAccountName"), s.Spec.ServiceAccountName))
 			}

@@ -73,7 +73,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource, snapshot.NamespaceAuditSinks.Resource}
 	s.Registry = func(c *registry.Config) {
 		c.MaxAuditSinks, c.AllowInsecureSinks, c.Audit = cfg.MaxSinks, cfg.Router.AllowInsecure, knowledge{k}
-		c.NamespaceSinks = registry.NamespaceSinks{Max: cfg.MaxNamespaceSinks, Account: cfg.Accounts.UID, Allowed: cfg.Router.Allow.Host}
+		c.NamespaceSinks = registry.NamespaceSinks{Max: cfg.MaxNamespaceSinks, Ground: ground{cfg.Accounts, cfg.Router.Allow}}
 	}
 	s.Parts = func(from snapshot.Source) ([]snapshot.Part, error) {
 		part, err := newSinks(router, cfg.Accounts, from, k.Store.Changed)

@@ -29,6 +29,12 @@ type Accounts interface {
 	Follow(changed func()) (cache.InformerSynced, error)
 }
 
+// ground is what sinks of namespaces stand on.
+type ground struct {
+	Accounts
+	sink.Allow
+}
+
 // noAccounts are those of a host that knows none.
 type noAccounts struct{}
 
@@ -99,7 +105,7 @@ func (c cutter) Cut(ev *auditinternal.Event, scope sink.Scope, level auditrule.L
 var neverBodies = map[string]bool{"secrets": true, "podcertificaterequests.certificates.k8s.io": true, "certificatesigningrequests.certificates.k8s.io": true}
 
 // hasBody reports whether the bodies of an event are one object, that its name tells, and may be seen at all. Lists and
-// watches show objects that nobody has asked about; bodies of other subresources are no part of the object.
+// watches show objects that nobody has asked about; other subresources have bodies of their own.
 func hasBody(ev *auditinternal.Event) bool {
 	ref := ev.ObjectRef
 	resource := fieldperm.Resource{Group: ref.APIGroup, Resource: ref.Resource}.String()

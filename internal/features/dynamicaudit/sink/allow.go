@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Allow is where sinks of namespaces may be that are no service of theirs: hosts by name, and addresses. The zero value
+// Allow is where sinks of namespaces may be, beside services of theirs: hosts by name, and addresses. The zero value
 // allows nothing.
 type Allow struct {
 	hosts    []string

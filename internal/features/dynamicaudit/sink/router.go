@@ -115,9 +115,9 @@ func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditCl
 	r.UpdateAll(Whole(sinks), classes)
 }
 
-// UpdateAll puts the given sinks and classes in force; they have to be all there are. It returns when every request that
-// is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among them
-// any more lose their spools.
+// UpdateAll puts the given sinks and classes in force; they have to be all there are. It returns when every request
+// that is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among
+// them any more lose their spools.
 func (r *Router) UpdateAll(objects []Object, classes []*v1alpha1.AuditClass) {
 	sinks, scopes := scoped(objects)
 	r.mu.Lock()
