@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -122,6 +123,33 @@ func TestSinksOfNamespaces(t *testing.T) {
 	}
 	s.await("events", func() (bool, error) { return seen(), nil })
 
+	// A condition on the object is not decided for a sink: what is allowed under one has no bodies.
+	grantPolicy(t, dynamic.NewForConfigOrDie(s.admin), "team", "sometimes", "system:serviceaccount:team:reader",
+		map[string]any{"verbs": []any{"get"}, "resourceKinds": []any{"services"}, "when": `object.metadata.name == "early"`})
+	_, err = admin.CoreV1().Services("team").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "early", Annotations: map[string]string{"k": "early-word"}}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}, metav1.CreateOptions{})
+	fine(t, "an early service", err)
+	self := kubernetes.NewForConfigOrDie(s.as("system:serviceaccount:team:reader", "system:serviceaccounts"))
+	s.await("the right under a condition", func() (bool, error) {
+		_, err := self.CoreV1().Services("team").Get(ctx, "early", metav1.GetOptions{})
+		return err == nil, nil
+	})
+	// A hidden field is hidden from the account.
+	hidden := &policyv1alpha1.FieldPermission{ObjectMeta: metav1.ObjectMeta{Name: "binary"}, Spec: policyv1alpha1.FieldPermissionSpec{
+		Resources: []string{"configmaps"}, Field: ".binaryData", Permission: "example.com/binary", ReadExclusive: true}}
+	_, err = versioned.NewForConfigOrDie(s.admin).PolicyV1alpha1().FieldPermissions().Create(ctx, hidden, metav1.CreateOptions{})
+	fine(t, "hiding a field", err)
+	binary := func(name, text string) {
+		_, err := admin.CoreV1().ConfigMaps("team").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, BinaryData: map[string][]byte{"b": []byte(text)}}, metav1.CreateOptions{})
+		fine(t, "creating "+name, err)
+	}
+	binary("veiled", "unseen")
+	s.await("the field to be hidden", func() (bool, error) {
+		got, err := self.CoreV1().ConfigMaps("team").Get(ctx, "veiled", metav1.GetOptions{})
+		return err == nil && len(got.BinaryData) == 0, nil
+	})
+	r.forget()
+	binary("veiled-again", "unseen")
+
 	const word = "open-sesame"
 	config := func(ns, name string) {
 		_, err := admin.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": "visible-" + name}}, metav1.CreateOptions{})
@@ -168,7 +196,7 @@ func TestSinksOfNamespaces(t *testing.T) {
 			t.Errorf("%s %s: %+v", tc.verb, tc.uri, e)
 		}
 	}
-	for what, text := range map[string]string{"what the account may not read": word, "a token": token.Status.Token, "another namespace": "theirs", "a role of somebody": "ClusterRoleBinding", "a query": "labelSelector"} {
+	for what, text := range map[string]string{"what the account may not read": word, "a token": token.Status.Token, "another namespace": "theirs", "what is allowed under a condition": "early-word", "a hidden field": "dW5zZWVu", "a role of somebody": "ClusterRoleBinding", "a query": "labelSelector"} {
 		if r.said(text) {
 			t.Errorf("the sink got %s", what)
 		}
@@ -184,6 +212,14 @@ func TestSinksOfNamespaces(t *testing.T) {
 		return err == nil && meta.IsStatusConditionTrue(got.Status.Conditions, auditv1alpha1.ConditionActive) && got.Status.Delivered > 0, err
 	})
 
+	// Who may see the field gets it.
+	bind("revealer", rbacv1.Subject{Kind: "ServiceAccount", Name: "reader", Namespace: "team"}, rbacv1.PolicyRule{Verbs: []string{"reveal:example.com/binary"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
+	s.await("the field to be shown", func() (bool, error) {
+		got, err := self.CoreV1().ConfigMaps("team").Get(ctx, "veiled", metav1.GetOptions{})
+		return err == nil && len(got.BinaryData) > 0, nil
+	})
+	s.await("the sink to get it", func() (bool, error) { return r.said("dW5zZWVu"), nil })
+
 	// The account loses its right: no bodies from then on.
 	fine(t, "taking the right", admin.RbacV1().RoleBindings("team").Delete(ctx, "reader", metav1.DeleteOptions{}))
 	s.await("the right to be gone", func() (bool, error) {
@@ -191,7 +227,7 @@ func TestSinksOfNamespaces(t *testing.T) {
 		return err != nil, nil
 	})
 	config("team", "later")
-	s.await("the event of later", func() (bool, error) { return len(r.of("create", "/configmaps")) >= 3, nil })
+	s.await("the event of later", func() (bool, error) { return len(r.of("create", "/configmaps")) >= 4, nil })
 	if r.said("visible-later") {
 		t.Error("bodies are sent without the right to get them")
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -105,7 +106,25 @@ type namespaceAuditSinks struct {
 func (s *namespaceAuditSinks) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	slot := &localSlot{sinks: s}
 	defer slot.release()
-	return s.storage.Create(ctx, obj, slot.take(validation), options)
+	created, err := s.storage.Create(ctx, obj, slot.take(validation), options)
+	if err != nil || dryrun.IsDryRun(options.DryRun) {
+		return created, err
+	}
+	return s.settle(ctx, created)
+}
+
+// settle keeps the bounds among servers that share the store, as for sinks of the cluster.
+func (s *namespaceAuditSinks) settle(ctx context.Context, created runtime.Object) (runtime.Object, error) {
+	sink := cast[*policy.NamespaceAuditSink](created)
+	full := s.room(ctx, sink, 1)
+	if full == nil {
+		return created, nil
+	}
+	undo := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(sink.UID))}
+	if _, _, err := s.storage.Delete(context.WithoutCancel(ctx), sink.Name, rest.ValidateAllObjectFunc, undo); err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return nil, full
 }
 
 // Update changes a sink. Metadata alone can be changed by who may only update.
@@ -125,7 +144,12 @@ func (s *namespaceAuditSinks) Update(ctx context.Context, name string, objInfo r
 		}
 		return s.mayAct(ctx, sink)
 	}
-	return s.storage.Update(ctx, name, objInfo, slot.take(createValidation), guarded, forceAllowCreate, options)
+	obj, created, err := s.storage.Update(ctx, name, objInfo, slot.take(createValidation), guarded, forceAllowCreate, options)
+	if err != nil || !created || dryrun.IsDryRun(options.DryRun) {
+		return obj, created, err
+	}
+	obj, err = s.settle(ctx, obj)
+	return obj, created, err
 }
 
 // localSlot is the right to add one sink, taken after admission.
@@ -149,7 +173,7 @@ func (l *localSlot) take(validation rest.ValidateObjectFunc) rest.ValidateObject
 			l.sinks.creating.Lock()
 			l.taken = true
 		}
-		return l.sinks.room(ctx, sink)
+		return l.sinks.room(ctx, sink, 0)
 	}
 }
 
@@ -159,8 +183,8 @@ func (l *localSlot) release() {
 	}
 }
 
-// room refuses if there are too many sinks.
-func (s *namespaceAuditSinks) room(ctx context.Context, sink *policy.NamespaceAuditSink) error {
+// room refuses if there are too many sinks; so many of them are the new one.
+func (s *namespaceAuditSinks) room(ctx context.Context, sink *policy.NamespaceAuditSink, own int) error {
 	list, err := s.List(request.WithNamespace(ctx, metav1.NamespaceAll), &metainternalversion.ListOptions{})
 	if err != nil {
 		return err
@@ -173,10 +197,10 @@ func (s *namespaceAuditSinks) room(ctx context.Context, sink *policy.NamespaceAu
 		}
 	}
 	switch {
-	case all == nil || here >= s.limits.Max:
-		err = fmt.Errorf("namespace %s has %d audit sinks, as many as --audit-namespace-sinks-max allows: delete one", sink.Namespace, here)
-	case len(all.Items) >= maxAllNamespaceSinks:
-		err = fmt.Errorf("there are %d audit sinks of namespaces already, as many as there can be", len(all.Items))
+	case all == nil || here-own >= s.limits.Max:
+		err = fmt.Errorf("namespace %s has %d audit sinks, as many as --audit-namespace-sinks-max allows: delete one", sink.Namespace, here-own)
+	case len(all.Items)-own >= maxAllNamespaceSinks:
+		err = fmt.Errorf("there are %d audit sinks of namespaces already, as many as there can be", len(all.Items)-own)
 	default:
 		return nil
 	}
