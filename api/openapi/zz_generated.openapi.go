@@ -106,6 +106,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.FieldPermissionSpec{}.OpenAPIModelName():               schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref),
 		policyv1alpha1.FieldPermissionStatus{}.OpenAPIModelName():             schema_proviso_api_policy_v1alpha1_FieldPermissionStatus(ref),
 		policyv1alpha1.FieldPermissionTemplate{}.OpenAPIModelName():           schema_proviso_api_policy_v1alpha1_FieldPermissionTemplate(ref),
+		policyv1alpha1.NamespaceAuditSink{}.OpenAPIModelName():                schema_proviso_api_policy_v1alpha1_NamespaceAuditSink(ref),
+		policyv1alpha1.NamespaceAuditSinkList{}.OpenAPIModelName():            schema_proviso_api_policy_v1alpha1_NamespaceAuditSinkList(ref),
+		policyv1alpha1.NamespaceAuditSinkSpec{}.OpenAPIModelName():            schema_proviso_api_policy_v1alpha1_NamespaceAuditSinkSpec(ref),
 		policyv1alpha1.Policy{}.OpenAPIModelName():                            schema_proviso_api_policy_v1alpha1_Policy(ref),
 		policyv1alpha1.PolicyBinding{}.OpenAPIModelName():                     schema_proviso_api_policy_v1alpha1_PolicyBinding(ref),
 		policyv1alpha1.PolicyBindingList{}.OpenAPIModelName():                 schema_proviso_api_policy_v1alpha1_PolicyBindingList(ref),
@@ -5725,6 +5728,189 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionTemplate(ref common.Refer
 				Required: []string{"resource", "field"},
 			},
 		},
+	}
+}
+
+func schema_proviso_api_policy_v1alpha1_NamespaceAuditSink(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NamespaceAuditSink is a receiver of audit events about its namespace. It gets of each event what its service account may read at that moment. It is not active without a webhook, without the account, or while an audit class does not exist that it refers to.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec defines the sink.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.NamespaceAuditSinkSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status says whether the sink is active and what it has delivered. It is set by the server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(auditregistrationv1alpha1.AuditSinkStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", auditregistrationv1alpha1.AuditSinkStatus{}.OpenAPIModelName(), policyv1alpha1.NamespaceAuditSinkSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_policy_v1alpha1_NamespaceAuditSinkList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NamespaceAuditSinkList is a list of audit sinks of namespaces.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the sinks.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.NamespaceAuditSink{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", policyv1alpha1.NamespaceAuditSink{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_policy_v1alpha1_NamespaceAuditSinkSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NamespaceAuditSinkSpec defines a sink.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"serviceAccountName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountName is a service account of the namespace. An event has bodies only if the account may get the object at that moment, and shows fields that are hidden only if the account may see them. Whoever writes the spec must be able to act as the account: impersonate it, or create a token of it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"serviceAccountUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountUID is the account that there was when the spec was written. The server sets it. If the account is deleted, the sink gets nothing, until the spec is written again.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy says which requests are recorded and at which level. Only requests about the namespace are.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(auditregistrationv1alpha1.Policy{}.OpenAPIModelName()),
+						},
+					},
+					"webhook": {
+						SchemaProps: spec.SchemaProps{
+							Description: "webhook is where the events are sent: a service of the namespace, or a URL that the server allows with --audit-namespace-sinks-allow. A sink without one is inactive.",
+							Ref:         ref(auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()),
+						},
+					},
+					"notAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notAfter is when the sink ends, in whole seconds: from that instant on it gets no events.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"omitManagedFields": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omitManagedFields leaves the managed fields out of the objects in requests and responses.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"redact": {
+						SchemaProps: spec.SchemaProps{
+							Description: "redact are fields whose values the sink does not get.",
+							Ref:         ref(auditregistrationv1alpha1.Redaction{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"serviceAccountName"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", auditregistrationv1alpha1.Policy{}.OpenAPIModelName(), auditregistrationv1alpha1.Redaction{}.OpenAPIModelName(), auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()},
 	}
 }
 

@@ -120,6 +120,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionStatusApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionTemplate"):
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionTemplateApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("NamespaceAuditSink"):
+		return &applyconfigurationpolicyv1alpha1.NamespaceAuditSinkApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("NamespaceAuditSinkSpec"):
+		return &applyconfigurationpolicyv1alpha1.NamespaceAuditSinkSpecApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("Policy"):
 		return &applyconfigurationpolicyv1alpha1.PolicyApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyBinding"):

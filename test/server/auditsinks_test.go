@@ -62,6 +62,14 @@ func (r *receiver) said(text string) bool {
 	return strings.Contains(r.text.String(), text)
 }
 
+// forget begins again.
+func (r *receiver) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = nil
+	r.text.Reset()
+}
+
 // of lists the events of a verb, or of all, with that in their URI.
 func (r *receiver) of(verb, uri string) (all []sunk) {
 	r.mu.Lock()

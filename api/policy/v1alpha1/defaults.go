@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
 func addDefaults(scheme *runtime.Scheme) error {
@@ -23,7 +25,23 @@ func addDefaults(scheme *runtime.Scheme) error {
 			SetClusterProtectedAttributeDefaults(&l.Items[i])
 		}
 	}))
+	scheme.AddTypeDefaultingFunc(&NamespaceAuditSink{}, defaulter(SetNamespaceAuditSinkDefaults))
+	scheme.AddTypeDefaultingFunc(&NamespaceAuditSinkList{}, defaulter(func(l *NamespaceAuditSinkList) {
+		for i := range l.Items {
+			SetNamespaceAuditSinkDefaults(&l.Items[i])
+		}
+	}))
 	return nil
+}
+
+// SetNamespaceAuditSinkDefaults fills in what is filled in for an AuditSink, and the namespace of a service.
+func SetNamespaceAuditSinkDefaults(s *NamespaceAuditSink) {
+	like := auditv1alpha1.AuditSink{Spec: auditv1alpha1.AuditSinkSpec{Policy: s.Spec.Policy, Webhook: s.Spec.Webhook}}
+	auditv1alpha1.SetAuditSinkDefaults(&like)
+	s.Spec.Policy = like.Spec.Policy
+	if w := s.Spec.Webhook; w != nil && w.ClientConfig.Service != nil && w.ClientConfig.Service.Namespace == "" {
+		w.ClientConfig.Service.Namespace = s.Namespace
+	}
 }
 
 // defaulter makes a typed function one that a scheme takes.

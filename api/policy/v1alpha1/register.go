@@ -35,6 +35,7 @@ func KnownTypes() []runtime.Object {
 		&FieldPermission{}, &FieldPermissionList{},
 		&ProtectedAttribute{}, &ProtectedAttributeList{},
 		&ClusterProtectedAttribute{}, &ClusterProtectedAttributeList{},
+		&NamespaceAuditSink{}, &NamespaceAuditSinkList{},
 	}
 }
 

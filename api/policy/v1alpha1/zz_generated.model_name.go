@@ -51,6 +51,21 @@ func (in FieldPermissionTemplate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamespaceAuditSink) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.NamespaceAuditSink"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamespaceAuditSinkList) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.NamespaceAuditSinkList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamespaceAuditSinkSpec) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.NamespaceAuditSinkSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Policy) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.Policy"
 }

@@ -64,6 +64,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().ClusterProtectedAttributes().Informer()}, nil
 	case policyv1alpha1.SchemeGroupVersion.WithResource("fieldpermissions"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().FieldPermissions().Informer()}, nil
+	case policyv1alpha1.SchemeGroupVersion.WithResource("namespaceauditsinks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().NamespaceAuditSinks().Informer()}, nil
 	case policyv1alpha1.SchemeGroupVersion.WithResource("policies"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().Policies().Informer()}, nil
 	case policyv1alpha1.SchemeGroupVersion.WithResource("policybindings"):

@@ -33,6 +33,9 @@ type Config struct {
 	// AllowInsecureSinks accepts sinks that are not https or that point to this machine.
 	AllowInsecureSinks bool
 
+	// NamespaceSinks is what limits the sinks of namespaces; the zero value allows none.
+	NamespaceSinks NamespaceSinks
+
 	// Authorizer is asked what callers may do besides writing: escalate field permissions, ask who can do something.
 	Authorizer authorizer.Authorizer
 

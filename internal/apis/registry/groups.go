@@ -37,6 +37,9 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 	sinks := keep(&open, func() (*storage[*audit.AuditSink], error) {
 		return newStorage(auditSinkKind(cfg), opts)
 	})
+	localSinks := keep(&open, func() (*storage[*policy.NamespaceAuditSink], error) {
+		return newStorage(namespaceAuditSinkKind(cfg), opts)
+	})
 	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(cfg.Audit), opts) })
 	accessing := openAccess(&open, cfg, opts)
 	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
@@ -62,6 +65,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"protectedattributes/status":        attributes.status(),
 			"clusterprotectedattributes":        clusterAttributes,
 			"clusterprotectedattributes/status": clusterAttributes.status(),
+			"namespaceauditsinks":               &namespaceAuditSinks{storage: localSinks, limits: cfg.NamespaceSinks, authorizer: cfg.Authorizer},
+			"namespaceauditsinks/status":        localSinks.status(),
 		}),
 		group(authz.GroupName, authz.SchemeGroupVersion.Version, map[string]rest.Storage{
 			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings, guards: guards}).view(),

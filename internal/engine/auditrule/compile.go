@@ -19,6 +19,8 @@ type Source struct {
 	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so that no event is made for
 	// it.
 	Receives bool
+	// Namespace, if not empty, is the only one whose requests the source gets.
+	Namespace string
 	// Ended says that the sink gets no events any more.
 	Ended bool
 	// Own are classes that only this source can refer to. They come before those of the same name that all share.
@@ -67,6 +69,9 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 		sink.Reason, sink.Message = v1alpha1.ReasonNoWebhook, "the sink has no webhook to send events to; set spec.webhook"
 	default:
 		sink.Active, sink.Reason = true, v1alpha1.ReasonActive
+		if src.Namespace != "" {
+			byDefault, clauses = inNamespace(src.Namespace, byDefault, clauses)
+		}
 		return sink, byDefault, clauses
 	}
 	return sink, None, nil

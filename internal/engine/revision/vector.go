@@ -37,6 +37,7 @@ var sources = []string{
 	"auditsinks.auditregistration.k8s.io", "auditclasses.auditregistration.k8s.io",
 	"customresourcedefinitions.apiextensions.k8s.io",
 	"tokenrevocations.access.proviso.dev", "accessrules.access.proviso.dev", "accessrequests.access.proviso.dev",
+	"namespaceauditsinks.policy.proviso.dev",
 }
 
 // IsSource tells the resources that have an entry.

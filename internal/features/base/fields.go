@@ -25,7 +25,7 @@ type fields struct {
 func newFields(k *feature.Kernel, from snapshot.Source) (*fields, error) {
 	f := &fields{kernel: k, stored: map[string]snapshot.Objects{}}
 	for _, kind := range []snapshot.Kind{snapshot.Policies, snapshot.PolicyBindings, snapshot.FieldPermissions, snapshot.ProtectedAttributes,
-		snapshot.ClusterProtectedAttributes, snapshot.AuditSinks, snapshot.AuditClasses, snapshot.TokenRevocations} {
+		snapshot.ClusterProtectedAttributes, snapshot.AuditSinks, snapshot.AuditClasses, snapshot.NamespaceAuditSinks, snapshot.TokenRevocations} {
 		objects, err := from.Objects(kind)
 		if err != nil {
 			return nil, err

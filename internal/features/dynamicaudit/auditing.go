@@ -26,6 +26,10 @@ type Config struct {
 	Router sink.Config
 	// MaxSinks is how many there can be.
 	MaxSinks int
+	// Accounts are those as which sinks of namespaces see; without them these sinks get nothing.
+	// MaxNamespaceSinks is how many sinks one namespace can have.
+	Accounts          Accounts
+	MaxNamespaceSinks int
 	// Server is the name of this server among its replicas.
 	Server string
 }
@@ -44,6 +48,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Router.Dir == "" {
 		return s, nil
 	}
+	if cfg.Accounts == nil {
+		cfg.Accounts = noAccounts{}
+	}
+	cfg.Router.Cutter = cutter{k, cfg.Accounts}
 	cfg.Router.Redactor, cfg.Router.Clock, cfg.Router.OwnAgent = redactor{k}, k.Store.Clock(), source.Agent
 	router, err := sink.New(cfg.Router)
 	if err != nil {
@@ -62,12 +70,13 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	evaluator := router.Evaluator()
 	evaluator.Needs = broken{k}
 	s.Audit = &feature.Audit{Backend: router, Evaluator: evaluator}
-	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource}
+	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource, snapshot.NamespaceAuditSinks.Resource}
 	s.Registry = func(c *registry.Config) {
 		c.MaxAuditSinks, c.AllowInsecureSinks, c.Audit = cfg.MaxSinks, cfg.Router.AllowInsecure, knowledge{k}
+		c.NamespaceSinks = registry.NamespaceSinks{Max: cfg.MaxNamespaceSinks, Ground: ground{cfg.Accounts, cfg.Router.Allow}}
 	}
 	s.Parts = func(from snapshot.Source) ([]snapshot.Part, error) {
-		part, err := newSinks(router, from, k.Store.Changed)
+		part, err := newSinks(router, cfg.Accounts, from, k.Store.Changed)
 		return []snapshot.Part{part}, err
 	}
 	s.Background = func(from snapshot.Source) ([]feature.Runner, error) {

@@ -3,6 +3,7 @@ package dynamicaudit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 )
 
@@ -40,6 +42,11 @@ func (r *sinkReporter) announce(ctx context.Context, before, after *auditv1alpha
 	event.ObjectMeta = metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", after.Name, now.UnixNano()), Namespace: metav1.NamespaceDefault}
 	event.InvolvedObject = corev1.ObjectReference{
 		APIVersion: auditv1alpha1.SchemeGroupVersion.String(), Kind: "AuditSink", Name: after.Name, UID: after.UID, ResourceVersion: after.ResourceVersion,
+	}
+	if namespace, name, local := strings.Cut(after.Name, "/"); local {
+		event.Name, event.Namespace = fmt.Sprintf("%s.%x", name, now.UnixNano()), namespace
+		event.InvolvedObject.APIVersion, event.InvolvedObject.Kind = policyv1alpha1.SchemeGroupVersion.String(), "NamespaceAuditSink"
+		event.InvolvedObject.Name, event.InvolvedObject.Namespace = name, namespace
 	}
 	event.Source = corev1.EventSource{Component: "proviso"}
 	event.ReportingController, event.ReportingInstance = "proviso.dev/audit-sinks", r.replica

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -19,6 +20,8 @@ import (
 // removing a spool must not hold up a change of policy.
 type sinks struct {
 	router           *sink.Router
+	accounts         Accounts
+	local            snapshot.Objects
 	sinks, classes   snapshot.Objects
 	registered       []cache.InformerSynced
 	wake             chan struct{}
@@ -26,7 +29,7 @@ type sinks struct {
 	changedAfterTold func()
 }
 
-func newSinks(router *sink.Router, from snapshot.Source, changed func()) (*sinks, error) {
+func newSinks(router *sink.Router, accounts Accounts, from snapshot.Source, changed func()) (*sinks, error) {
 	all, err := from.Objects(snapshot.AuditSinks)
 	if err != nil {
 		return nil, err
@@ -35,14 +38,18 @@ func newSinks(router *sink.Router, from snapshot.Source, changed func()) (*sinks
 	if err != nil {
 		return nil, err
 	}
-	s := &sinks{router: router, sinks: all, classes: classes, wake: make(chan struct{}, 1), changedAfterTold: changed}
+	local, err := from.Objects(snapshot.NamespaceAuditSinks)
+	if err != nil {
+		return nil, err
+	}
+	s := &sinks{router: router, accounts: accounts, local: local, sinks: all, classes: classes, wake: make(chan struct{}, 1), changedAfterTold: changed}
 	poke := func(any) {
 		select {
 		case s.wake <- struct{}{}:
 		default:
 		}
 	}
-	for _, objects := range []snapshot.Objects{all, classes} {
+	for _, objects := range []snapshot.Objects{all, classes, local} {
 		r, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(before, after any) {
 			if generation(before) != generation(after) || quarantined(before) != quarantined(after) { // a new status changes nothing
 				poke(after)
@@ -53,6 +60,11 @@ func newSinks(router *sink.Router, from snapshot.Source, changed func()) (*sinks
 		}
 		s.registered = append(s.registered, r.HasSynced)
 	}
+	synced, err := accounts.Follow(func() { poke(nil) })
+	if err != nil {
+		return nil, err
+	}
+	s.registered = append(s.registered, synced)
 	return s, nil
 }
 
@@ -71,7 +83,7 @@ func (s *sinks) Run(ctx context.Context) {
 		return
 	}
 	for {
-		s.router.Update(inForce(statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes)))
+		s.router.UpdateAll(s.inForce())
 		if !s.told.Swap(true) {
 			s.changedAfterTold()
 		}
@@ -81,6 +93,22 @@ func (s *sinks) Run(ctx context.Context) {
 		case <-s.wake:
 		}
 	}
+}
+
+// inForce are all sinks, those of the cluster first, with the classes as they count.
+func (s *sinks) inForce() ([]sink.Object, []*auditv1alpha1.AuditClass) {
+	all, scopes := statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), map[string]*sink.Scope{}
+	for _, local := range statuswriter.Sorted[*policyv1alpha1.NamespaceAuditSink](s.local) {
+		like := asSink(local)
+		scopes[like.Name] = scopeOf(local, s.accounts)
+		all = append(all, like)
+	}
+	all, classes := inForce(all, statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes))
+	var objects []sink.Object
+	for _, one := range all {
+		objects = append(objects, sink.Object{AuditSink: one, Scope: scopes[one.Name]})
+	}
+	return objects, classes
 }
 
 func generation(obj any) int64 {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/platform/atomicfile"
 	"proviso.dev/proviso/internal/state/selfclient"
@@ -40,9 +41,12 @@ const (
 
 // sinkReporter writes what this server has done for each sink into the sink's status.
 type sinkReporter struct {
-	router  *sink.Router
-	sinks   snapshot.Objects
-	client  *rest.RESTClient
+	router *sink.Router
+	sinks  snapshot.Objects
+	client *rest.RESTClient
+	// local are the sinks of namespaces, and policy is their client.
+	local   snapshot.Objects
+	policy  *rest.RESTClient
 	events  corev1client.EventsGetter
 	replica string
 	counted map[string]time.Time
@@ -61,7 +65,15 @@ func newSinkReporter(router *sink.Router, from snapshot.Source, clients *selfcli
 	if err != nil {
 		return nil, err
 	}
-	return &sinkReporter{router: router, sinks: sinks, client: client, events: core.CoreV1(), counted: map[string]time.Time{}, replica: replica}, nil
+	local, err := from.Objects(snapshot.NamespaceAuditSinks)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := clients.Group(policyv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkReporter{router: router, sinks: sinks, local: local, policy: policy, client: client, events: core.CoreV1(), counted: map[string]time.Time{}, replica: replica}, nil
 }
 
 // replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of
@@ -98,13 +110,9 @@ func (r *sinkReporter) Run(ctx context.Context) {
 
 // report writes the status of one sink, at once if its state has changed and otherwise when its figures are due.
 func (r *sinkReporter) report(ctx context.Context, s sink.SinkStatus) error {
-	obj, exists, err := r.sinks.GetIndexer().GetByKey(s.Name)
-	if err != nil || !exists {
+	sink, err := r.stored(s.Name)
+	if err != nil || sink == nil || sink.UID != s.UID {
 		return err
-	}
-	sink, ok := obj.(*auditv1alpha1.AuditSink)
-	if !ok || sink.UID != s.UID {
-		return nil
 	}
 	next := r.merge(sink, s)
 	if reflect.DeepEqual(withoutTimes(sink.Status), withoutTimes(next.Status)) && r.heard(sink) {
@@ -116,13 +124,13 @@ func (r *sinkReporter) report(ctx context.Context, s sink.SinkStatus) error {
 	r.counted[s.Name] = time.Now()
 	before := sink
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		err := r.client.Put().Resource("auditsinks").Name(s.Name).SubResource("status").Body(next).Do(ctx).Error()
+		err := r.put(ctx, next)
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		current := &auditv1alpha1.AuditSink{}
-		if err := r.client.Get().Resource("auditsinks").Name(s.Name).Do(ctx).Into(current); err != nil {
-			return err
+		current, failed := r.read(ctx, s.Name)
+		if failed != nil {
+			return failed
 		}
 		before, next = current, r.merge(current, s)
 		return err

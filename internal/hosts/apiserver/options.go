@@ -21,6 +21,7 @@ import (
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
+	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
 	"proviso.dev/proviso/internal/hosts/apiserver/controllers"
@@ -96,6 +97,9 @@ type AuditDynamicOptions struct {
 	SpoolBytes         int64
 	SpoolFsync         bool
 	AllowInsecureSinks bool
+	// NamespaceSinks is how many sinks a namespace can have, and NamespaceSinksAllow where they may be.
+	NamespaceSinks      int
+	NamespaceSinksAllow []string
 }
 
 // NewOptions returns the defaults.
@@ -109,7 +113,7 @@ func NewOptions() *Options {
 		MaxClockSkew:          timekeeper.DefaultSkew,
 		hands:                 timekeeper.Machine(),
 		HistoryEntries:        journal.DefaultEntries,
-		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
+		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, NamespaceSinks: 2, SpoolBytes: 256 << 20},
 		NarrowedTokenMax:      tokens.DefaultLongest,
 		lineup:                features.All(),
 		changed:               func(string) bool { return false },
@@ -157,6 +161,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Wait for stable storage before a response ends, so not even a crash of the machine loses an event. This costs latency.")
 	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
 		"Let audit sinks use http and be at loopback and link-local addresses. For tests and sidecars.")
+	ours.IntVar(&o.AuditDynamic.NamespaceSinks, "audit-namespace-sinks-max", o.AuditDynamic.NamespaceSinks,
+		"How many audit sinks of its own (NamespaceAuditSink) each namespace can have. 0 allows none.")
+	ours.StringSliceVar(&o.AuditDynamic.NamespaceSinksAllow, "audit-namespace-sinks-allow", nil,
+		"Where audit sinks of namespaces may be, beside services of their namespace: host names, *.example.com for all below one, and CIDRs. By default nowhere else.")
 	ours.StringSliceVar(&o.NarrowedTokenKeyFiles, "narrowed-token-key-file", nil,
 		"File with a root key of narrowed tokens, 32 bytes in base64, the same on all replicas. Give several to rotate: the first one signs, all of them verify. A user who has the key can act as every user. Default: pki/narrowed-token.key under the data directory, made if it is missing. Needs the feature gate NarrowedTokens.")
 	ours.DurationVar(&o.NarrowedTokenMax, "narrowed-token-max", o.NarrowedTokenMax,
@@ -207,6 +215,12 @@ func (o *Options) validateOwn() error {
 	}
 	if o.AuditDynamic.MaxSinks < 0 {
 		errs = append(errs, fmt.Errorf("--audit-dynamic-max-sinks=%d: must not be negative", o.AuditDynamic.MaxSinks))
+	}
+	if o.AuditDynamic.NamespaceSinks < 0 {
+		errs = append(errs, fmt.Errorf("--audit-namespace-sinks-max=%d: must not be negative", o.AuditDynamic.NamespaceSinks))
+	}
+	if _, err := sink.ParseAllow(o.AuditDynamic.NamespaceSinksAllow); err != nil {
+		errs = append(errs, fmt.Errorf("--audit-namespace-sinks-allow: %w", err))
 	}
 	if o.AuditDynamic.SpoolBytes < 1<<20 {
 		errs = append(errs, fmt.Errorf("--audit-dynamic-spool-bytes=%d: want at least 1 MiB", o.AuditDynamic.SpoolBytes))

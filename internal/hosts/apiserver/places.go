@@ -3,10 +3,42 @@ package apiserver
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/request/readfilter"
 )
+
+// serviceAccounts are those that audit sinks of namespaces see as (DA-17).
+type serviceAccounts struct {
+	informer coreinformers.ServiceAccountInformer
+}
+
+// UID implements dynamicaudit.Accounts.
+func (s serviceAccounts) UID(namespace, name string) (string, bool) {
+	account, err := s.informer.Lister().ServiceAccounts(namespace).Get(name)
+	if err != nil || account.DeletionTimestamp != nil {
+		return "", false
+	}
+	return string(account.UID), true
+}
+
+// Follow implements dynamicaudit.Accounts.
+func (s serviceAccounts) Follow(changed func()) (cache.InformerSynced, error) {
+	registration, err := s.informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			was, _ := before.(*corev1.ServiceAccount)
+			if now, ok := after.(*corev1.ServiceAccount); ok && (was == nil || was.UID != now.UID || (was.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil)) {
+				changed()
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return registration.HasSynced, nil
+}
 
 // namespaceFollower tells readers what becomes of namespaces (RD-13). An informer says so after its lister knows. Of
 // one that is gone nothing is left to be seen.

@@ -161,7 +161,8 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
 		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes, Etcd: s.journal},
 		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
-		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
+		Auditing: dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, MaxNamespaceSinks: own.AuditDynamic.NamespaceSinks,
+			Accounts: serviceAccounts{informers.Core().V1().ServiceAccounts()}, Router: own.auditRouter(generic, s.resolver)},
 	}
 	if opts.systems.Has(tokens.Gate) {
 		var err error
@@ -194,6 +195,7 @@ func (o *Options) auditRouter(generic *genericapiserver.Config, services *lateRe
 		TracerProvider: generic.TracerProvider,
 		FlushTimeout:   shutdownTimeout / 2,
 	}
+	cfg.Allow, _ = sink.ParseAllow(o.AuditDynamic.NamespaceSinksAllow) // it was checked before
 	if generic.AuditBackend != nil && generic.AuditPolicyRuleEvaluator != nil {
 		cfg.Static = &sink.Static{Evaluator: generic.AuditPolicyRuleEvaluator, Backend: generic.AuditBackend}
 	}

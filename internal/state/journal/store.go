@@ -40,6 +40,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "policy.proviso.dev", Resource: "fieldpermissions"}:           "v1alpha1",
 	{Group: "policy.proviso.dev", Resource: "protectedattributes"}:        "v1alpha1",
 	{Group: "policy.proviso.dev", Resource: "clusterprotectedattributes"}: "v1alpha1",
+	{Group: "policy.proviso.dev", Resource: "namespaceauditsinks"}:        "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
 	{Group: "access.proviso.dev", Resource: "tokenrevocations"}:           "v1alpha1",

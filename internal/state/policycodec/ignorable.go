@@ -44,6 +44,8 @@ func ignorableOf(obj runtime.Object) *[]string {
 		return &o.Ignorable
 	case *policy.ClusterProtectedAttribute:
 		return &o.Ignorable
+	case *policy.NamespaceAuditSink:
+		return &o.Ignorable
 	case *audit.AuditSink:
 		return &o.Ignorable
 	case *audit.AuditClass:

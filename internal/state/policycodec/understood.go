@@ -28,6 +28,7 @@ func StoredKinds() map[string]schema.GroupVersionKind {
 		p.Group + "/fieldpermissions":           p.WithKind("FieldPermission"),
 		p.Group + "/protectedattributes":        p.WithKind("ProtectedAttribute"),
 		p.Group + "/clusterprotectedattributes": p.WithKind("ClusterProtectedAttribute"),
+		p.Group + "/namespaceauditsinks":        p.WithKind("NamespaceAuditSink"),
 		a.Group + "/auditsinks":                 a.WithKind("AuditSink"),
 		a.Group + "/auditclasses":               a.WithKind("AuditClass"),
 		x.Group + "/accessrules":                x.WithKind("AccessRule"),

@@ -68,8 +68,10 @@ var (
 	ProtectedAttributes        = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("protectedattributes"), &policyv1alpha1.ProtectedAttribute{}}
 	ClusterProtectedAttributes = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("clusterprotectedattributes"), &policyv1alpha1.ClusterProtectedAttribute{}}
 
-	AuditSinks   = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
-	AuditClasses = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
+	AuditSinks = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
+	// NamespaceAuditSinks are those of single namespaces.
+	NamespaceAuditSinks = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("namespaceauditsinks"), &policyv1alpha1.NamespaceAuditSink{}}
+	AuditClasses        = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
 
 	AccessRules      = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrules"), &accessv1alpha1.AccessRule{}}
 	AccessRequests   = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrequests"), &accessv1alpha1.AccessRequest{}}
@@ -81,7 +83,7 @@ var (
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Roles, ClusterRoles, RoleBindings, ClusterRoleBindings, Policies, PolicyBindings, FieldPermissions,
-		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, AccessRules, AccessRequests, TokenRevocations, Definitions}
+		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, NamespaceAuditSinks, AccessRules, AccessRequests, TokenRevocations, Definitions}
 }
 
 // Of lists the objects of a Go type; nothing if there are none.

@@ -223,7 +223,7 @@ func disclosed(kind snapshot.Kind, object *unstructured.Unstructured) *unstructu
 	if kind != snapshot.Definitions && kind != snapshot.Namespaces { // these are used as their status says
 		delete(object.Object, "status")
 	}
-	if kind == snapshot.AuditSinks {
+	if kind == snapshot.AuditSinks || kind == snapshot.NamespaceAuditSinks {
 		// An address can hold a token; it decides nothing.
 		if _, found, err := unstructured.NestedString(object.Object, "spec", "webhook", "clientConfig", "url"); found && err == nil {
 			_ = unstructured.SetNestedField(object.Object, "https://withheld.invalid", "spec", "webhook", "clientConfig", "url")

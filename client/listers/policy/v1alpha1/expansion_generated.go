@@ -10,6 +10,14 @@ type ClusterProtectedAttributeListerExpansion interface{}
 // FieldPermissionLister.
 type FieldPermissionListerExpansion interface{}
 
+// NamespaceAuditSinkListerExpansion allows custom methods to be added to
+// NamespaceAuditSinkLister.
+type NamespaceAuditSinkListerExpansion interface{}
+
+// NamespaceAuditSinkNamespaceListerExpansion allows custom methods to be added to
+// NamespaceAuditSinkNamespaceLister.
+type NamespaceAuditSinkNamespaceListerExpansion interface{}
+
 // PolicyListerExpansion allows custom methods to be added to
 // PolicyLister.
 type PolicyListerExpansion interface{}

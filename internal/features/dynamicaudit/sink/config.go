@@ -15,6 +15,9 @@ type Config struct {
 	Dir string
 	// Static is the audit that the command line configures, if any.
 	Static *Static
+	// Cutter cuts events to what sinks of namespaces may see; nil gives them none. Allow is where these sinks may be.
+	Cutter Cutter
+	Allow  Allow
 	// Redactor takes out of events what sinks do not get; nil takes nothing out. The static backend gets them whole.
 	Redactor Redactor
 	// OwnAgent is the user agent of requests of the server itself that sinks do not get; empty if they get all.
@@ -107,5 +110,5 @@ func (c *Config) spool(dir string) spoolConfig {
 }
 
 func (c *Config) targets() targetConfig {
-	return targetConfig{allowInsecure: c.AllowInsecure, services: c.Services, timeout: c.Timeout}
+	return targetConfig{allowInsecure: c.AllowInsecure, services: c.Services, timeout: c.Timeout, allow: c.Allow}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -22,11 +23,13 @@ const memoryName = "sinks.json"
 type memory struct {
 	Sinks   []*v1alpha1.AuditSink  `json:"sinks"`
 	Classes []*v1alpha1.AuditClass `json:"classes"`
+	// Scopes are those of the sinks that belong to a namespace.
+	Scopes map[types.UID]*Scope `json:"scopes,omitempty"`
 }
 
 // remember writes down what is in force. If it cannot, the next start has the gap that remembering closes.
 func (r *Router) remember() {
-	m := memory{}
+	m := memory{Scopes: r.current.scopes}
 	for _, s := range r.current.sinks {
 		m.Sinks = append(m.Sinks, &v1alpha1.AuditSink{ObjectMeta: identity(&s.ObjectMeta), Spec: s.Spec})
 	}
@@ -61,6 +64,7 @@ func (r *Router) recall() configuration {
 		return configuration{}
 	}
 	return configuration{
+		scopes:  m.Scopes,
 		sinks:   slices.DeleteFunc(m.Sinks, func(s *v1alpha1.AuditSink) bool { return s == nil }),
 		classes: slices.DeleteFunc(m.Classes, func(c *v1alpha1.AuditClass) bool { return c == nil }),
 	}

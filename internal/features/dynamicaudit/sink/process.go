@@ -72,7 +72,14 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
 		level, number := min(level, most), routes.viewOf[i]
-		encoded := w.encoder(r, routes.views[number], number, ev, level).at(level, r.cfg.MaxEventBytes)
+		var encoded *encoded
+		if scope := routes.scopes[i]; scope != nil {
+			if encoded = r.cut(w, routes.views[number], scope, ev, level); encoded == nil {
+				continue
+			}
+		} else {
+			encoded = w.encoder(r, routes.views[number], number, ev, level).at(level, r.cfg.MaxEventBytes)
+		}
 		if !telling.keep(routes.receivers[i], encoded, now) {
 			routes.receivers[i].receive(encoded, now)
 		}

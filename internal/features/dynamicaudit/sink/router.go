@@ -51,6 +51,8 @@ type routes struct {
 	// views are what receivers get to see of events, and viewOf the place of each receiver's among them.
 	views  []View
 	viewOf []int
+	// scopes are those of sinks that belong to a namespace; nil for all others.
+	scopes []*Scope
 }
 
 // receiver takes the events of a sink or of a subscription. It neither blocks nor keeps text.
@@ -62,6 +64,8 @@ type receiver interface {
 type configuration struct {
 	sinks   []*v1alpha1.AuditSink
 	classes []*v1alpha1.AuditClass
+	// scopes are those of the sinks that belong to a namespace.
+	scopes map[types.UID]*Scope
 	// known is false for what was remembered from an earlier process: it decides what is spooled until the first
 	// Update, so that a restart has no gap, but nothing is sent on its authority.
 	known bool
@@ -106,16 +110,22 @@ func (r *Router) Evaluator() *auditrule.Evaluator {
 	return e
 }
 
-// Update puts the given sinks and classes in force; they have to be all there are. It returns when every request that
-// is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among them
-// any more lose their spools.
+// Update is UpdateAll of sinks of the cluster.
 func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditClass) {
+	r.UpdateAll(Whole(sinks), classes)
+}
+
+// UpdateAll puts the given sinks and classes in force; they have to be all there are. It returns when every request
+// that is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among
+// them any more lose their spools.
+func (r *Router) UpdateAll(objects []Object, classes []*v1alpha1.AuditClass) {
+	sinks, scopes := scoped(objects)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
 		return
 	}
-	r.current = configuration{sinks: sinks, classes: classes, known: true}
+	r.current = configuration{sinks: sinks, classes: classes, scopes: scopes, known: true}
 	gone := r.apply()
 	for _, s := range gone {
 		s.remove()
@@ -135,11 +145,18 @@ func (r *Router) apply() (gone []*sink) {
 		source := auditrule.SourceOf(obj)
 		now := r.phaseOf(obj)
 		source.Ended = now == ended
+		scope := r.current.scopes[key(obj)]
+		if scope != nil {
+			source.Namespace = scope.Namespace
+		}
 		r.phases = append(r.phases, now)
 		s, err := r.prepare(obj, now)
 		if err != nil {
 			source.Invalid = plainText(err.Error())
 			troubled = troubled || s == nil
+		}
+		if scope != nil && scope.Gone {
+			source.Invalid = goneText
 		}
 		if s == nil {
 			s = &sink{name: obj.Name} // for its status
@@ -152,11 +169,13 @@ func (r *Router) apply() (gone []*sink) {
 		next.generations = append(next.generations, obj.Generation)
 		next.ends = append(next.ends, endOf(obj))
 		next.viewOf = append(next.viewOf, next.viewNumber(viewOf(obj)))
+		next.scopes = append(next.scopes, scope)
 	}
 	for _, t := range r.tails {
 		sources = append(sources, t.source)
 		next.receivers = append(next.receivers, t)
 		next.viewOf = append(next.viewOf, next.viewNumber(View{}))
+		next.scopes = append(next.scopes, nil)
 	}
 	next.index = auditrule.Compile(sources, r.current.classes)
 	for i, s := range next.index.Sinks() {
@@ -182,7 +201,12 @@ func (r *Router) apply() (gone []*sink) {
 func (r *Router) prepare(obj *v1alpha1.AuditSink, now phase) (*sink, error) {
 	s := r.sinks[key(obj)]
 	if s == nil {
-		opened, err := openSpool(r.cfg.spool(filepath.Join(r.cfg.Dir, spoolName(key(obj)))))
+		spool := r.cfg.spool(filepath.Join(r.cfg.Dir, spoolName(key(obj))))
+		if r.current.scopes[key(obj)] != nil {
+			spool.maxBytes = max(spool.maxBytes/spoolPart, segmentsPerSpool*minSegmentBytes)
+			spool.segmentBytes = max(spool.segmentBytes/spoolPart, minSegmentBytes)
+		}
+		opened, err := openSpool(spool)
 		if err != nil {
 			klog.ErrorS(err, "Audit sink stays inactive, its spool cannot be opened", "sink", obj.Name)
 			return nil, fmt.Errorf("spool cannot be opened: %w", err)
@@ -201,7 +225,7 @@ func (r *Router) prepare(obj *v1alpha1.AuditSink, now phase) (*sink, error) {
 	if s.target != nil && reflect.DeepEqual(s.target.webhook, webhook) {
 		return s, nil
 	}
-	t, err := newTarget(r.cfg.targets(), webhook)
+	t, err := newTarget(r.cfg.targets(), webhook, r.current.scopes[key(obj)])
 	s.aim(t)
 	return s, err
 }

@@ -117,7 +117,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 func TestNoProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
-	target, err := newTarget(targetConfig{timeout: time.Second}, sinkAt("a", "Metadata", "https://10.0.0.1/x", nil).Spec.Webhook)
+	target, err := newTarget(targetConfig{timeout: time.Second}, sinkAt("a", "Metadata", "https://10.0.0.1/x", nil).Spec.Webhook, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

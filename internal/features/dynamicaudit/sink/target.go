@@ -37,11 +37,12 @@ type targetConfig struct {
 	allowInsecure bool
 	services      ServiceResolver
 	timeout       time.Duration
+	allow         Allow
 }
 
 // newTarget checks the webhook again, whatever validation has accepted: a stored object can be older than a rule. Its
 // errors show nothing of the URL but its host.
-func newTarget(cfg targetConfig, w *v1alpha1.Webhook) (*target, error) {
+func newTarget(cfg targetConfig, w *v1alpha1.Webhook, scope *Scope) (*target, error) {
 	roots, err := certificates(w.ClientConfig.CABundle)
 	if err != nil {
 		return nil, err
@@ -59,12 +60,25 @@ func newTarget(cfg targetConfig, w *v1alpha1.Webhook) (*target, error) {
 		if t.url, err = checkURL(*c.URL, cfg.allowInsecure); err != nil {
 			return nil, err
 		}
+		if scope != nil {
+			u, err := url.Parse(t.url)
+			if err == nil {
+				err = cfg.allow.Host(u.Hostname())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("spec.webhook.clientConfig.url: %w", err)
+			}
+			dialer.Control = cfg.allow.control(u.Hostname(), dialer.Control)
+		}
 	default:
+		if scope != nil && c.Service.Namespace != scope.Namespace {
+			return nil, errors.New("spec.webhook.clientConfig.service: must be in the namespace of the sink")
+		}
 		if cfg.services == nil {
 			return nil, errors.New("spec.webhook.clientConfig.service: services cannot be resolved here; use url")
 		}
 		t.url = serviceURL(c.Service)
-		dial = dialService(dialer, cfg.services, c.Service)
+		dial = dialService(dialer, cfg, c.Service, scope)
 	}
 	t.client = &http.Client{
 		Timeout: cfg.timeout,
@@ -156,16 +170,23 @@ func serviceURL(ref *v1alpha1.ServiceReference) string {
 	return u.String()
 }
 
-func dialService(dialer *net.Dialer, services ServiceResolver, ref *v1alpha1.ServiceReference) func(context.Context, string, string) (net.Conn, error) {
+func dialService(dialer *net.Dialer, cfg targetConfig, ref *v1alpha1.ServiceReference, scope *Scope) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		endpoint, err := services.ResolveEndpoint(ref.Namespace, ref.Name, servicePort(ref))
+		endpoint, err := cfg.services.ResolveEndpoint(ref.Namespace, ref.Name, servicePort(ref))
 		if err != nil {
 			return nil, fmt.Errorf("service %s cannot be resolved: %w", serviceName(ref), err)
+		}
+		to := dialer
+		if host := endpoint.Hostname(); scope != nil && net.ParseIP(host) == nil && host != serviceName(ref) {
+			// A service can be another name for any host.
+			outside := *dialer
+			outside.Control = cfg.allow.control(host, dialer.Control)
+			to = &outside
 		}
 		address := endpoint.Host
 		if endpoint.Port() == "" {
 			address = net.JoinHostPort(endpoint.Hostname(), "443")
 		}
-		return dialer.DialContext(ctx, network, address)
+		return to.DialContext(ctx, network, address)
 	}
 }

@@ -27,16 +27,27 @@ func WithSinks(ctx context.Context, config *rest.Config, now []manifests.Documen
 		return nil, err
 	}
 	for i, d := range now {
-		if d.Object.GroupVersionKind().Group != snapshot.AuditSinks.Group || d.Object.GetKind() != kindOf(snapshot.AuditSinks) {
+		kind, is := sinkKind(d.Object)
+		if !is {
 			continue
 		}
-		object, err := client.Resource(snapshot.AuditSinks.GroupVersionResource).Get(ctx, d.Object.GetName(), metav1.GetOptions{})
+		object, err := client.Resource(kind.GroupVersionResource).Namespace(d.Object.GetNamespace()).Get(ctx, d.Object.GetName(), metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Key(), err)
 		}
 		now[i].Object = object
 	}
 	return now, nil
+}
+
+// sinkKind is the kind of an audit sink, of the cluster or of a namespace; false for all else.
+func sinkKind(object *unstructured.Unstructured) (snapshot.Kind, bool) {
+	for _, kind := range []snapshot.Kind{snapshot.AuditSinks, snapshot.NamespaceAuditSinks} {
+		if object.GroupVersionKind().Group == kind.Group && object.GetKind() == kindOf(kind) {
+			return kind, true
+		}
+	}
+	return snapshot.Kind{}, false
 }
 
 // Step is one write or deletion.

@@ -12,6 +12,8 @@ type Interface interface {
 	ClusterProtectedAttributes() TypedClusterProtectedAttributeInformer
 	// FieldPermissions returns a FieldPermissionInformer.
 	FieldPermissions() TypedFieldPermissionInformer
+	// NamespaceAuditSinks returns a NamespaceAuditSinkInformer.
+	NamespaceAuditSinks() TypedNamespaceAuditSinkInformer
 	// Policies returns a PolicyInformer.
 	Policies() TypedPolicyInformer
 	// PolicyBindings returns a PolicyBindingInformer.
@@ -39,6 +41,11 @@ func (v *version) ClusterProtectedAttributes() TypedClusterProtectedAttributeInf
 // FieldPermissions returns a TypedFieldPermissionInformer.
 func (v *version) FieldPermissions() TypedFieldPermissionInformer {
 	return &fieldPermissionInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// NamespaceAuditSinks returns a TypedNamespaceAuditSinkInformer.
+func (v *version) NamespaceAuditSinks() TypedNamespaceAuditSinkInformer {
+	return &namespaceAuditSinkInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // Policies returns a TypedPolicyInformer.

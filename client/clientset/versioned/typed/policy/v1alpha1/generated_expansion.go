@@ -6,6 +6,8 @@ type ClusterProtectedAttributeExpansion interface{}
 
 type FieldPermissionExpansion interface{}
 
+type NamespaceAuditSinkExpansion interface{}
+
 type PolicyExpansion interface{}
 
 type PolicyBindingExpansion interface{}

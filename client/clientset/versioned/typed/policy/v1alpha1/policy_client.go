@@ -14,6 +14,7 @@ type PolicyV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	ClusterProtectedAttributesGetter
 	FieldPermissionsGetter
+	NamespaceAuditSinksGetter
 	PoliciesGetter
 	PolicyBindingsGetter
 	ProtectedAttributesGetter
@@ -30,6 +31,10 @@ func (c *PolicyV1alpha1Client) ClusterProtectedAttributes() ClusterProtectedAttr
 
 func (c *PolicyV1alpha1Client) FieldPermissions() FieldPermissionInterface {
 	return newFieldPermissions(c)
+}
+
+func (c *PolicyV1alpha1Client) NamespaceAuditSinks(namespace string) NamespaceAuditSinkInterface {
+	return newNamespaceAuditSinks(c, namespace)
 }
 
 func (c *PolicyV1alpha1Client) Policies(namespace string) PolicyInterface {

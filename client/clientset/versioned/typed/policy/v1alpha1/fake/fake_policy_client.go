@@ -20,6 +20,10 @@ func (c *FakePolicyV1alpha1) FieldPermissions() v1alpha1.FieldPermissionInterfac
 	return newFakeFieldPermissions(c)
 }
 
+func (c *FakePolicyV1alpha1) NamespaceAuditSinks(namespace string) v1alpha1.NamespaceAuditSinkInterface {
+	return newFakeNamespaceAuditSinks(c, namespace)
+}
+
 func (c *FakePolicyV1alpha1) Policies(namespace string) v1alpha1.PolicyInterface {
 	return newFakePolicies(c, namespace)
 }
