@@ -216,7 +216,7 @@ func (c *compiler) refusals(ix *protectedattr.Index, f *family, r *plan.Resource
 			continue
 		}
 		if r.Group == "" && (r.Resource == "bindings" || r.Resource == "pods" && r.Subresource == "binding") {
-			// It is merged into a pod that admission does not see: a value that it sets replaces one that may be protected.
+			// It is merged into a pod that admission does not see: a value that it sets may replace a protected one.
 			one.conditions = []protectedattr.Condition{{Description: one.conditions[0].Description, Expression: f.carried()}}
 		}
 		all = append(all, one)
