@@ -212,11 +212,25 @@ func (c *compiler) refusals(ix *protectedattr.Index, f *family, r *plan.Resource
 				return i >= 0 && one.members[i]
 			},
 		})
-		if len(one.conditions) > 0 {
-			all = append(all, one)
+		if len(one.conditions) == 0 {
+			continue
 		}
+		if r.Group == "" && (r.Resource == "bindings" || r.Resource == "pods" && r.Subresource == "binding") {
+			// It is merged into a pod that admission does not see: a value that it sets may replace a protected one.
+			one.conditions = []protectedattr.Condition{{Description: one.conditions[0].Description, Expression: f.carried()}}
+		}
+		all = append(all, one)
 	}
 	return all
+}
+
+// carried is true in CEL for an object that has the attribute, with whatever value.
+func (f *family) carried() string {
+	attributes := "optional.ofNonZeroValue(object).?metadata.?" + f.kind.String() + "s"
+	if domain, ok := strings.CutSuffix(f.key, "/*"); ok {
+		return fmt.Sprintf("%s.orValue({}).exists(k, k.startsWith(%q))", attributes, domain+"/")
+	}
+	return fmt.Sprintf("%s[?%q].hasValue()", attributes, f.key)
 }
 
 // protection is one policy.

@@ -220,3 +220,30 @@ func TestCompiledGuardsLaw(t *testing.T) {
 		t.Error("it decides nothing")
 	}
 }
+
+// MC-4: a Binding is merged into its pod, which admission does not see. What sets a value there may replace one that is
+// protected: it is refused to all but members of every role, and allowed without the attribute.
+func TestBindingsThatCarryAttributes(t *testing.T) {
+	const bind = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: binder}
+rules: [{apiGroups: [""], resources: [pods/binding], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: binder}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: binder}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]
+`
+	_, there := both(t, bind+keepers+editor+strings.Replace(protection, "attributeName: env", "attributeName: env\nprotectedValues: [prod]", 1), "master/owners")
+	for who, allowed := range map[string]bool{"kim": true, "ann": false} {
+		for labels, want := range map[string]bool{"env": allowed, "free": true} {
+			q := Question{User: &user.DefaultInfo{Name: who, Groups: []string{user.AllAuthenticated}}, Verb: "create", Kind: "pods/binding", Namespace: "team", Name: "x",
+				Object: map[string]any{"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "x", "labels": map[string]any{labels: "test"}}, "target": map[string]any{"name": "n"}}}
+			if got, err := there.Decide(t.Context(), q); err != nil || (got.Decision == "Allow") != want {
+				t.Errorf("%s with %s: %+v, %v", who, labels, got, err)
+			}
+		}
+	}
+}
