@@ -5860,7 +5860,7 @@ func schema_proviso_api_policy_v1alpha1_NamespaceAuditSinkSpec(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"serviceAccountName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountName is a service account of the namespace. An event has bodies only if the account may get the object at that moment, and shows fields that are hidden only if the account may see them. Whoever writes the spec must be able to act as the account: impersonate it, or create a token of it.",
+							Description: "serviceAccountName is a service account of the namespace. An event has bodies only if the account may get the object at that moment, and shows fields that are hidden only if the account may see them. The author of the spec must be able to act as the account: impersonate it, or create a token of it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

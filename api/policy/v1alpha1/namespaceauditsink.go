@@ -36,7 +36,7 @@ type NamespaceAuditSink struct {
 // NamespaceAuditSinkSpec defines a sink.
 type NamespaceAuditSinkSpec struct {
 	// serviceAccountName is a service account of the namespace. An event has bodies only if the account may get the
-	// object at that moment, and shows fields that are hidden only if the account may see them. Whoever writes the spec
+	// object at that moment, and shows fields that are hidden only if the account may see them. The author of the spec
 	// must be able to act as the account: impersonate it, or create a token of it.
 	ServiceAccountName string `json:"serviceAccountName"`
 
