@@ -151,7 +151,8 @@ prove: ## List the long proofs, measurements and chores: go run ./hack/prove NAM
 # ---- Generated files --------------------------------------------------------
 .PHONY: generate
 generate: ## Write all generated files again (go generate)
-	$(GO) generate ./... ./api/...
+	$(GO) generate ./api/... # first: pages are made of it
+	$(GO) generate ./...
 
 .PHONY: generate-check
 generate-check: ## Fail when generated files are stale
