@@ -253,11 +253,11 @@ var operations = map[string]admission.Operation{verbs.Create: admission.Create, 
 
 // request is what admission sees; nil if the request is not admitted.
 func (e *Enforced) request(attrs authorizer.Attributes, at offline.Resource, q Question) *admission.VersionedAttributes {
-	operation, admitted := operations[q.Verb], false
+	operation, admitted := operations[q.Verb]
 	if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None {
-		operation = admission.Connect
+		operation, admitted = admission.Connect, true
 	}
-	if _, admitted = operations[q.Verb]; !admitted && operation != admission.Connect {
+	if !admitted {
 		return nil
 	}
 	object, old := q.Object, q.OldObject
@@ -307,7 +307,7 @@ func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAt
 			}
 			continue
 		}
-		result := g.validator.Validate(ctx, schema.GroupVersionResource(request.GetResource()), request, nil, nil, celconfig.RuntimeCELCostBudget, e.rbac)
+		result := g.validator.Validate(ctx, request.GetResource(), request, nil, nil, celconfig.RuntimeCELCostBudget, e.rbac)
 		for _, d := range result.Decisions {
 			if d.Action == validating.ActionDeny {
 				return Answer{Decision: "Deny", Reason: d.Message, By: []string{e.originOf(g)}}, nil
