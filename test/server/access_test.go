@@ -217,11 +217,11 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 	// The administrator impersonates a lead.
 	impersonating := rest.CopyConfig(w.instance.admin)
 	impersonating.Impersonate = rest.ImpersonationConfig{UserName: "acb-bob", Groups: []string{"ac-b-leads", "system:authenticated"}}
-	if _, err := w.decide(t.Context(), impersonating, made, access.Approve); code(err) != http.StatusForbidden || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := w.decide(t.Context(), impersonating, made, access.Approve); code(err) != http.StatusForbidden || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("an impersonated approval: %v", err)
 	}
 	impersonating.Impersonate.Groups = []string{"ac-b-oncall", "system:authenticated"}
-	if _, err := w.ask(t, impersonating, "ac-b", nil); code(err) != http.StatusForbidden || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := w.ask(t, impersonating, "ac-b", nil); code(err) != http.StatusForbidden || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("an impersonated request: %v", err)
 	}
 	// Two approvals of one person are one.

@@ -80,7 +80,7 @@ func TestCheckFindsWhatIsNotUnderstood(t *testing.T) {
 	if _, _, err := run("check", filepath.Join(dir, "no-such.db")); err == nil {
 		t.Error("a file that does not exist was checked")
 	}
-	if kinds := policycodec.StoredKinds(); len(kinds) != 11 {
+	if kinds := policycodec.StoredKinds(); len(kinds) != 12 {
 		t.Errorf("%d kinds are checked", len(kinds))
 	}
 }

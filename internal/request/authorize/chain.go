@@ -111,8 +111,10 @@ type Partial struct {
 	// closed, and that belongs in audit and metrics, but it is not the server's error.
 	Err    error
 	Failed error
-	// Authorizer names the link that decided.
+	// Authorizer names the link that decided, or that allows unless a condition of Pending says otherwise.
 	Authorizer string
+	// Waits names the links whose conditions Pending is about, for people; set with it.
+	Waits string
 	// Types are the types of the conditions that Pending has so far, as in requestctx.Outcome.
 	Types string
 	// Pending is what remains to be asked; set only if the request can still become allowed.
@@ -155,7 +157,7 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 		w.keep(a)
 		if a.canBecome(authorizer.DecisionAllow) {
 			p := a.waiting(pending{walk: w, record: r.kept()})
-			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: deciders(w.kept), Types: typesOf(w.kept), Pending: p, rest: p}
+			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Waits: deciders(w.kept), Types: typesOf(w.kept), Pending: p, rest: p}
 		}
 		// Only denies are possible here: a later link of the chain has to allow.
 	}

@@ -79,7 +79,7 @@ func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narro
 	case known.Pending != nil && IsRead(attrs):
 		return g.read(ctx, known, snap, attrs, parts.joined(by))
 	case known.Pending != nil:
-		return known.verdict(Open, "conditionally, by "+known.Authorizer, requestctx.Conditional(known.Pending))
+		return known.verdict(Open, "conditionally, by "+known.Waits, requestctx.Conditional(known.Pending))
 	case known.Decision == authorizer.DecisionAllow:
 		return known.verdict(Allowed, known.Reason, requestctx.Allowed())
 	case known.Decision != authorizer.DecisionNoOpinion:
@@ -120,7 +120,7 @@ func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, att
 	case plain.Err != nil:
 		return plain.verdict(Unanswered, plain.Reason, requestctx.Pass{})
 	case !isList(attrs.GetVerb()):
-		return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Conditional(v.Pending))
+		return v.verdict(Open, "conditionally, by "+v.Waits, requestctx.Conditional(v.Pending))
 	}
 	n, err := v.narrow(ctx, snap.Served, by, g.reading != nil && g.reading.Asks(attrs) == nil)
 	if isUnreadable(err) {
@@ -132,7 +132,7 @@ func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, att
 		whole.unselectable = err
 		return whole
 	}
-	return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Narrowed(n))
+	return v.verdict(Open, "conditionally, by "+v.Waits, requestctx.Narrowed(n))
 }
 
 // overridesDeny reports whether a deny without a condition comes after conditions that allow: where they are met, the

@@ -272,8 +272,12 @@ func (v Verdict) annotate(ctx context.Context) {
 	if n := v.Pass.Narrowing(); n != nil && !n.IsEverything() { // the caller's own selectors do not say all of it
 		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spell(n))
 	}
-	countConditional(v.By, v.known.Types)
-	audit.AddAuditAnnotation(ctx, AnnotationPending, v.By)
+	by := v.By
+	if v.known.Authorizer == by { // not a union, which names its own
+		by = v.known.Waits
+	}
+	countConditional(by, v.known.Types)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, by)
 }
 
 // Spell is the value of AnnotationOutcome: a decision as audit classes spell it.
