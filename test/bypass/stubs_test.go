@@ -97,6 +97,7 @@ var ownStubs = map[string]string{
 	"policy.proviso.dev/v1alpha1/protectedattributes":                 `{"attributeKind": "Label", "attributeName": "example.com/other", "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "keepers"}}`,
 	"policy.proviso.dev/v1alpha1/clusterprotectedattributes":          `{"attributeKind": "Label", "attributeName": "example.com/other", "protectedValues": ["never"], "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "keepers"}}`,
 	"auditregistration.k8s.io/v1alpha1/auditsinks":                    `{"spec": {"policy": {"level": "None"}}}`,
+	"policy.proviso.dev/v1alpha1/namespaceauditsinks":                 `{"spec": {"serviceAccountName": "default", "policy": {"level": "None"}}}`,
 	"access.proviso.dev/v1alpha1/accessrules":                         `{"spec": {"subjects": {"userNames": ["nobody"]}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "namespaces": ["*"], "maxDurationSeconds": 60, "approvals": {"count": 1, "subjects": {"userNames": ["nobody"]}}}}`,
 	"auditregistration.k8s.io/v1alpha1/auditclasses":                  `{"spec": {"rules": [{"verbs": ["get"]}]}}`,
 	"authorization.proviso.dev/v1alpha1/resourceaccessreviews":        `{"spec": {"verb": "get", "resourceKind": "pods"}}`,
