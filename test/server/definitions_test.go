@@ -128,10 +128,29 @@ func (s *instance) withdraw(t *testing.T, name string) {
 	if err := definitions.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+	nudge := s.nudger(t, name)
 	s.await(name+" to be gone", func() (bool, error) {
+		nudge()
 		_, err := definitions.Get(context.Background(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
+}
+
+// nudger changes a definition that is being deleted, every few seconds: upstream's finalizer forgets one that changes at
+// the wrong moment, until its next resync minutes later or until it changes again.
+func (s *instance) nudger(t *testing.T, name string) func() {
+	definitions := apiextensionsclient.NewForConfigOrDie(s.admin).ApiextensionsV1().CustomResourceDefinitions()
+	last := time.Now()
+	return func() {
+		if time.Since(last) < 5*time.Second {
+			return
+		}
+		last = time.Now()
+		nudged, err := definitions.Patch(context.Background(), name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"nudged":%q}}}`, last), metav1.PatchOptions{})
+		if err == nil {
+			t.Logf("nudged %s: %+v", name, nudged.Status.Conditions)
+		}
+	}
 }
 
 // does is kubectl, which succeeds.

@@ -2,19 +2,16 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -273,15 +270,9 @@ func (p *permissionsWorld) statusFollows(t *testing.T) {
 	if err := p.resource(t, p.admin, crd).Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Upstream's finalizer forgets a definition that changes at the wrong moment until its next resync, in minutes, or
-	// until the definition changes again.
-	nudged := time.Now()
+	nudge := p.s.nudger(t, crd.GetName())
 	p.await(t, "unresolved resources", func() bool {
-		if time.Since(nudged) > 5*time.Second {
-			nudged = time.Now()
-			nudge := fmt.Appendf(nil, `{"metadata":{"annotations":{"nudged":%q}}}`, nudged)
-			_, _ = p.resource(t, p.admin, crd).Patch(t.Context(), crd.GetName(), types.MergePatchType, nudge, metav1.PatchOptions{})
-		}
+		nudge()
 		return len(p.statusOf(t, "widget-fuse").UnresolvedResources) == 2
 	})
 
