@@ -136,8 +136,8 @@ func (s *instance) withdraw(t *testing.T, name string) {
 	})
 }
 
-// nudger changes a definition that is being deleted, every few seconds: upstream's finalizer forgets one that changes at
-// the wrong moment, until its next resync minutes later or until it changes again.
+// nudger changes a definition that is being deleted, every few seconds: upstream's finalizer forgets one that changes
+// at the wrong moment, until its next resync minutes later or until it changes again.
 func (s *instance) nudger(t *testing.T, name string) func() {
 	definitions := apiextensionsclient.NewForConfigOrDie(s.admin).ApiextensionsV1().CustomResourceDefinitions()
 	last := time.Now()

@@ -164,5 +164,9 @@ func TestDeclarationsOutliveTheGate(t *testing.T) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	s.await("it to be dropped", func() (bool, error) { return !kept(), nil })
+	nudge := s.nudger(t, name)
+	s.await("it to be dropped", func() (bool, error) {
+		nudge()
+		return !kept(), nil
+	})
 }
