@@ -175,7 +175,8 @@ func (s *keeping) report(ctx context.Context, crd *apiextensionsv1.CustomResourc
 	}
 	// What the informer has may be older than what is kept.
 	stored, err := client.CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && stored.UID != crd.UID {
+	// One that is being deleted is left to the finalizer, which upstream does not call again after every conflict.
+	if apierrors.IsNotFound(err) || err == nil && (stored.UID != crd.UID || stored.DeletionTimestamp != nil) {
 		return nil
 	}
 	if err != nil {
