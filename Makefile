@@ -70,7 +70,7 @@ RELEASE_KEY_FILE  ?=
 release: ## What is published, in dist/release: archives, SBOMs, the image, the krew manifest, checksums; signed with RELEASE_KEY_FILE
 	$(GO) -C hack/release run . -root $(CURDIR) -out dist/release -version '$(VERSION)' -epoch $$(git log -1 --format=%ct) \
 		-ldflags '$(LDFLAGS)' -platforms '$(RELEASE_PLATFORMS)' -url '$(RELEASE_URL)' \
-		-commit '$(GIT_COMMIT)' -key '$(RELEASE_KEY_FILE)'
+		-commit '$(GIT_COMMIT)' -key '$(abspath $(RELEASE_KEY_FILE))'
 	@cat dist/release/SHA256SUMS
 
 .PHONY: run

@@ -69,7 +69,7 @@ func awaited(t *testing.T, what string, condition func() bool) {
 }
 
 // FP-18: what one replica keeps all know, also one that starts later; what is empty is gone; a change is made against
-// what is stored, whoever wrote it.
+// what is stored, by any writer.
 func TestKeeper(t *testing.T) {
 	p := startEtcd(t)
 	first, second := New(p), New(p)
