@@ -26,7 +26,7 @@ var allowed = []row{
 		why:  "they count what happens in the whole cluster, or are random, and tell nothing about an object",
 		fields: []string{
 			"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "startTime",
-			"policyRevision", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort",
+			"policyRevision", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "targetPort", // that of kubernetes is where the server listens
 		},
 		headers: []string{"Date", "Audit-Id", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Proviso-Policy-Revision"},
 		texts: []*regexp.Regexp{

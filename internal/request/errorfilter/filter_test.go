@@ -209,6 +209,10 @@ func TestAChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 			if code != tc.want || told != tc.told || (header.Get("ETag") != "") != tc.told || (header.Get("Warning") != "") != tc.told {
 				t.Errorf("%d %v %s", code, header, body)
 			}
+			// What fails on a state of which no change is allowed is refused as the enforcer would.
+			if theirsAlone := len(tc.states) == 1 && tc.states[0] == theirs && tc.err != nil && tc.admit == nil && who == "ann"; theirsAlone && !strings.Contains(body, "was not met") {
+				t.Errorf("the refusal tells what is stored: %s", body)
+			}
 			if !told && code != http.StatusOK && !strings.Contains(body, " is not shown") && !strings.Contains(body, "was not met") {
 				t.Errorf("the answer says neither that something is not shown, nor why it is refused: %s", body)
 			}

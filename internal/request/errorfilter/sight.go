@@ -89,13 +89,16 @@ func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfi
 // instead is what is said in place of a response that may not leave.
 func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger, code int) error {
 	attrs := holder.Attributes()
-	switch code {
-	case http.StatusConflict, http.StatusUnprocessableEntity:
+	if code == http.StatusNotFound {
+		return unsaid(attrs, code)
+	}
+	unfit := code == http.StatusConflict || code == http.StatusUnprocessableEntity
+	if unfit || code >= http.StatusBadRequest && verbs.Updates(attrs.GetVerb()) {
 		if out, sure := f.refusedAnyway(ctx, holder, ledger); sure {
 			return enforce.Refusal(attrs, out, f.cfg.Gate.Explains())
 		}
-		return unsaid(attrs, code)
-	case http.StatusNotFound:
+	}
+	if unfit {
 		return unsaid(attrs, code)
 	}
 	if states, _ := ledger.Open(); verbs.Deletes(attrs.GetVerb()) && code < http.StatusBadRequest {
@@ -109,7 +112,8 @@ func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *
 }
 
 // refusedAnyway is what the enforcer would say to any change of the stored state, if that is certain. A change that
-// fails before comes to the same: whether it is a conflict, or not valid, would tell what is stored.
+// fails before comes to the same: whether it is a conflict, not valid, or would remove what is hidden from the caller,
+// would tell what is stored.
 func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger) (out requestctx.Outcome, sure bool) {
 	states, complete := ledger.Open()
 	if !complete || len(states) != 1 {
