@@ -141,32 +141,48 @@ func ServerFlags(f *pki.Files, port int) []string {
 		"--proxy-client-cert-file", f.ProxyClientCert, "--proxy-client-key-file", f.ProxyClientKey}
 }
 
+// OlderVersion has an older stock kube-apiserver built in the place of the one of go.mod: 1.36 or 1.35.
+const OlderVersion = "PROVISO_STOCK"
+
 // Server builds the stock kube-apiserver, with the version that it would be released as. What is built is kept in the
 // user's cache, where the next run finds it if nothing has changed.
 var Server = sync.OnceValues(func() (string, error) {
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
+	name, module := "kube-apiserver", ""
+	if older := os.Getenv(OlderVersion); older != "" {
+		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "proviso.dev/proviso").Output()
+		if err != nil {
+			return "", fmt.Errorf("go list: %w", err)
+		}
+		name, module = "kube-apiserver-"+older, filepath.Join(strings.TrimSpace(string(root)), "test/stock/older/v"+older)
 	}
-	version := strings.TrimSpace(string(module))
+	list := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	list.Dir = module
+	text, err := list.Output()
+	if err != nil {
+		return "", fmt.Errorf("go list in %q: %w", module, err)
+	}
+	version := strings.TrimSpace(string(text))
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 3 {
 		return "", fmt.Errorf("version %q of Kubernetes cannot be read", version)
 	}
 	flags := fmt.Sprintf("-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", "k8s.io/component-base/version", version, parts[0], parts[1])
-	return build("kube-apiserver", flags, "k8s.io/kubernetes/cmd/kube-apiserver")
+	return build(module, name, flags, "k8s.io/kubernetes/cmd/kube-apiserver")
 })
 
 // Etcd builds the real etcd server.
-var Etcd = sync.OnceValues(func() (string, error) { return build("etcd", "", "proviso.dev/proviso/test/stock/etcd") })
+var Etcd = sync.OnceValues(func() (string, error) { return build("", "etcd", "", "proviso.dev/proviso/test/stock/etcd") })
 
-func build(name, flags, of string) (string, error) {
+// build builds a program in the directory of a module, by default this one.
+func build(module, name, flags, of string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(cache, "proviso-stock", name)
-	if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", path, of).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-ldflags", flags, "-o", path, of)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", of, err, out)
 	}
 	return path, nil
