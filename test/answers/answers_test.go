@@ -29,15 +29,15 @@ func TestAnswers(t *testing.T) {
 	if text := os.Getenv("ANSWERS_FINDS"); text != "" {
 		most, _ = strconv.Atoi(text)
 	}
-	begin, compared, remedied, failed := time.Now(), 0, 0, 0
+	begin, compared, remedied, replaced, failed := time.Now(), 0, 0, 0, 0
 	for seed := from; seed < from+uint64(rounds) && time.Since(begin) < limit; seed++ {
 		x := &trial{oracle: o, TB: t, subjects: subjects(), requests: requests()}
 		c := draw(seed)
 		if seed == from {
 			c.Policy += "\n---\n" + remediable
 		}
-		x.run(c)
-		compared, remedied = compared+x.compared, remedied+x.remedied
+		x.run(c, seed)
+		compared, remedied, replaced = compared+x.compared, remedied+x.remedied, replaced+x.replaced
 		said := map[string]int{}
 		for i, f := range x.finds {
 			if i == 0 {
@@ -55,5 +55,8 @@ func TestAnswers(t *testing.T) {
 	if remedied == 0 && compared > 0 {
 		t.Error("no change of an object was named: nothing is proven of them")
 	}
-	t.Logf("%d answers compared, among them %d changes of objects, in %s", compared, remedied, time.Since(begin).Round(time.Millisecond))
+	if replaced == 0 && compared > 0 {
+		t.Error("no suggestion replaced a binding: nothing is proven of them")
+	}
+	t.Logf("%d answers compared, among them %d changes of objects, %d bindings replaced by suggestions, in %s", compared, remedied, replaced, time.Since(begin).Round(time.Millisecond))
 }

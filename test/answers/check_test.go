@@ -31,8 +31,8 @@ type trial struct {
 	requests []Request
 	finds    []find
 	compared int
-	// remedied is how many changes of an object were named.
-	remedied int
+	// remedied is how many changes of an object were named, and replaced how many bindings suggestions replaced.
+	remedied, replaced int
 }
 
 func (x *trial) found(tool, format string, args ...any) {
@@ -71,7 +71,7 @@ func (x *trial) real() map[at]string {
 }
 
 // run compares all that the tools say about a case with what the server does.
-func (x *trial) run(c Case) {
+func (x *trial) run(c Case, seed uint64) {
 	policy, change := objects(x, c.Policy), objects(x, c.Change)
 	var gone, kept []*unstructured.Unstructured
 	for _, object := range policy {
@@ -84,12 +84,15 @@ func (x *trial) run(c Case) {
 	x.install(policy)
 	documents := x.applied(x.base, policy)
 	before := hostOf(x, x.host, documents)
+	from := x.logSize(x)
 	was := x.real()
+	log := x.recorded(x, from)
 	x.reviews(before, was)
 	x.whoCan(before, was)
 	x.remedies(was)
 	x.matrix(before, was)
 	x.tested(documents, was)
+	x.suggested(before, policy, log, was, x.bound(c.Policy, int(seed%uint64(len(x.subjects)))))
 
 	if gone != nil {
 		x.uninstall(gone)

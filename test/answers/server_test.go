@@ -52,6 +52,8 @@ type oracle struct {
 	host *offline.Host
 	// stored are the objects that requests are about.
 	stored map[string]map[string]any
+	// log is the server's audit log.
+	log string
 }
 
 // scenery are the objects that requests are about. Nothing changes them: every write is a dry run.
@@ -82,6 +84,10 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: two, namespace: team, labels: {team: b, env: prod}}
 data: {k: v}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s, namespace: team}
 ---
 apiVersion: v1
 kind: ServiceAccount
@@ -119,8 +125,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:auth
 
 func newOracle(t testing.TB) *oracle {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount")
-	o := &oracle{Server: s, stored: map[string]map[string]any{}}
+	log, flags := auditFlags(t)
+	s := byflags.Serve(t, append(flags, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount")...)
+	o := &oracle{Server: s, stored: map[string]map[string]any{}, log: log}
 	files, err := pki.Open(s.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +200,7 @@ func objects(t testing.TB, text string) (all []*unstructured.Unstructured) {
 var plurals = map[string]string{
 	"ClusterProtectedAttribute": "clusterprotectedattributes", "FieldPermission": "fieldpermissions", "ClusterRole": "clusterroles",
 	"ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings", "Namespace": "namespaces", "ConfigMap": "configmaps",
-	"ServiceAccount": "serviceaccounts", "Pod": "pods", "Deployment": "deployments", "Policy": "policies", "PolicyBinding": "policybindings", "CustomResourceDefinition": "customresourcedefinitions",
+	"ServiceAccount": "serviceaccounts", "Secret": "secrets", "Pod": "pods", "Deployment": "deployments", "Policy": "policies", "PolicyBinding": "policybindings", "CustomResourceDefinition": "customresourcedefinitions",
 }
 
 // pathOf is the collection of an object.

@@ -83,12 +83,13 @@ func (s *suggester) exclusive(verb string) bool {
 	return s.Exclusive == nil || s.Exclusive(name)
 }
 
-// hasFields tells that a use was allowed for the sake of single fields.
+// hasFields tells that a use was allowed for the sake of single fields. The server asked for the rights to them, and
+// found them, or nothing had changed: what their conditions say was so.
 func (s *suggester) hasFields(u Use) bool {
 	has := func(verb string) bool {
-		return s.Index.Decide(u.with(verb).attributes(s.Who)).Certainty == ruleset.Always
+		return s.Index.Decide(u.with(verb).attributes(s.Who)).Certainty != ruleset.Never
 	}
-	return len(s.Checked[u]) > 0 && has(fieldsVerb) && !slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) })
+	return verbs.IsWrite(u.Verb) && has(fieldsVerb) && !slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) })
 }
 
 // noteFields notes the permissions for the fields that a use changed.

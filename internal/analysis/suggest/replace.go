@@ -90,12 +90,13 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 				continue
 			}
 			role := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: home, Name: e.RoleName}
-			denies := policies[home] != nil && escalation.NeedsDeny(policies[home].Roles[e.RoleName].Rules)
+			// Denies are not suggested, and nobody can repeat a rule that asks who the caller is.
+			stays := policies[home] != nil && slices.ContainsFunc(policies[home].Roles[e.RoleName].Rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny || escalation.Personal(&r) })
 			if e.RoleRef != nil {
-				role, denies = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: e.RoleRef.Name}, false
+				role, stays = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: e.RoleRef.Name}, false
 			}
 			// What ends by itself is not replaced by what does not.
-			if denies || ruleset.SpanOf(e.NotBefore, e.NotAfter).Bounded() {
+			if stays || ruleset.SpanOf(e.NotBefore, e.NotAfter).Bounded() {
 				out.Kept = append(out.Kept, ref)
 				continue
 			}

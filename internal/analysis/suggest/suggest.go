@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/escalation"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
@@ -120,8 +121,8 @@ type Result struct {
 	Refused        []Use
 	// HandsOut are the uses that hand out rights which the subject holds, and would no longer.
 	HandsOut []Use
-	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or that end,
-	// and Guarding those whose role makes its members exceptions of a guard.
+	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or asks who the
+	// caller is, or that end, and Guarding those whose role makes its members exceptions of a guard.
 	Replaced, Kept, Guarding []ruleset.BindingRef
 	// Broken are the uses that would be decided in another way.
 	Broken []Use
@@ -249,20 +250,15 @@ func (s *suggester) take(u Use, out *Result) {
 	out.Allowed++
 	s.lift(u, out)
 	for _, verb := range s.Checked[u] {
-		s.note(u.with(verb), rulePlace{}, nil)
+		s.noteHeld(u.with(verb))
+	}
+	if v.Certainty != ruleset.Always && s.hasFields(u) {
+		s.noteHeld(u.with(fieldsVerb))
 	}
 	if v.Certainty == ruleset.Never {
-		s.note(u.with(fieldsVerb), rulePlace{}, nil)
 		return
 	}
-	var common []ruleset.Subject
-	for _, g := range s.Who.GetGroups() {
-		if slices.Contains(everybodys, g) && (ruleset.Subject{Group: true, Name: g}) != s.Subject {
-			common = append(common, ruleset.Subject{Group: true, Name: g})
-		}
-	}
-	var q ruleset.Query
-	if q.ResetFor(s.Index, u.attributes(s.Who), common...); q.Decide(nil).Certainty == ruleset.Always {
+	if s.everybodyHas(u) {
 		out.Stays++
 		return
 	}
@@ -270,6 +266,35 @@ func (s *suggester) take(u Use, out *Result) {
 		s.noteFields(u)
 		return
 	}
+	s.noteAs(u, v)
+}
+
+// everybodyHas reports whether a right comes with a group that everybody is in.
+func (s *suggester) everybodyHas(u Use) bool {
+	var common []ruleset.Subject
+	for _, g := range s.Who.GetGroups() {
+		if slices.Contains(everybodys, g) && (ruleset.Subject{Group: true, Name: g}) != s.Subject {
+			common = append(common, ruleset.Subject{Group: true, Name: g})
+		}
+	}
+	var q ruleset.Query
+	q.ResetFor(s.Index, u.attributes(s.Who), common...)
+	return q.Decide(nil).Certainty == ruleset.Always
+}
+
+// noteHeld notes a right as it is held: with its conditions, if it has any.
+func (s *suggester) noteHeld(u Use) {
+	v := s.Index.Decide(u.attributes(s.Who))
+	if s.masters() {
+		v = ruleset.Standing{Certainty: ruleset.Always}
+	}
+	if !s.everybodyHas(u) {
+		s.noteAs(u, v)
+	}
+}
+
+// noteAs notes what a standing allows.
+func (s *suggester) noteAs(u Use, v ruleset.Standing) {
 	if v.Certainty == ruleset.Always || v.Allow.Found() {
 		s.note(u, rulePlace{}, nil)
 	}
@@ -277,7 +302,8 @@ func (s *suggester) take(u Use, out *Result) {
 		return
 	}
 	for _, h := range v.Conditions {
-		if h.Effect() == ruleset.Allows && h.PolicyRule() != nil {
+		// A rule that asks who the caller is stays, with its binding.
+		if h.Effect() == ruleset.Allows && h.PolicyRule() != nil && !escalation.Personal(h.PolicyRule()) {
 			s.note(u, rulePlace{role: h.Role(), index: h.RuleIndex()}, h.PolicyRule())
 		}
 	}
@@ -298,6 +324,9 @@ func (s *suggester) keepWide(u Use) {
 		}
 		if h.Condition() == nil {
 			s.note(u, rulePlace{master: true}, nil)
+			continue
+		}
+		if h.PolicyRule() != nil && escalation.Personal(h.PolicyRule()) {
 			continue
 		}
 		s.note(u, rulePlace{role: h.Role(), index: h.RuleIndex()}, h.PolicyRule())
@@ -354,15 +383,14 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 		if s.masters() {
 			before = ruleset.Standing{Certainty: ruleset.Always}
 		}
-		has := func(verb string) bool { return after.Decide(u.with(verb).attributes(who)).Certainty == ruleset.Always }
+		has := func(verb string) bool { return s.stillHolds(after, u.with(verb)) }
 		switch {
 		case before.Certainty == ruleset.Never && !s.hasFields(u):
 		case slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) }), !s.stillLifts(after, u):
 			out.Broken = append(out.Broken, u)
+		case before.Certainty != ruleset.Always && s.hasFields(u) && !has(fieldsVerb):
+			out.Broken = append(out.Broken, u)
 		case before.Certainty == ruleset.Never:
-			if !has(fieldsVerb) {
-				out.Broken = append(out.Broken, u)
-			}
 		case now.Certainty == ruleset.Always:
 		case verbs.Updates(u.Verb) && s.byField[placeOf(u)] && s.stillWrites(after, u):
 		case before.Certainty == ruleset.Always && s.byWhere(now, u):
@@ -370,6 +398,13 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 			out.Broken = append(out.Broken, u)
 		}
 	}
+}
+
+// stillHolds reports whether a right is held as it was, or without its conditions.
+func (s *suggester) stillHolds(after *ruleset.Index, u Use) bool {
+	before, now := s.Index.Decide(u.attributes(s.Who)), after.Decide(u.attributes(without(s.Who, mastersGroup)))
+	return now.Certainty == ruleset.Always ||
+		before.Certainty == ruleset.Sometimes && !s.masters() && now.Certainty == ruleset.Sometimes && sameConditions(before, now)
 }
 
 // sameConditions tells that whatever the walk through the conditions allowed before, it allows now: for every allow

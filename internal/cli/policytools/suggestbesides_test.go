@@ -140,3 +140,34 @@ userNames: [dora]
 		}
 	}
 }
+
+// TR-10: rights to single fields are replaced with their conditions, also where a request changed nothing, and a binding
+// stays if its role asks who the caller is.
+func TestSuggestKeepsConditionsOfRightsToFields(t *testing.T) {
+	const fields = `apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: labels, namespace: shop}
+rules: [{verbs: [granular, "granular:label(team)"], resourceKinds: [configmaps], when: %s}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: labels, namespace: shop}
+roleRef: {namespace: shop, name: labels}
+userNames: [dora]
+`
+	const event = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"patch","requestURI":"/x",` +
+		`"user":{"username":"dora","groups":["system:authenticated"]},"objectRef":{"resource":"configmaps","namespace":"shop","apiVersion":"v1","name":"a"},"responseStatus":{"code":200}%s}` + "\n"
+	for _, test := range []struct{ name, when, checks, says, not string }{
+		{"a condition on the request", `request.name == "a"`, `,"annotations":{"authorization.proviso.dev/checks":"granular:label(team)=allow"}`, `when: request.name == "a"`, "Keep "},
+		{"nothing has changed", `request.name == "a"`, "", `when: request.name == "a"`, "Keep "},
+		{"a condition on the caller", `request.user == "dora"`, "", `Keep RoleBinding "shop/labels": its role denies something or asks who the caller is`, "kind: Role"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			policy := write(t, map[string]string{"policy.yaml": fmt.Sprintf(fields, "'"+test.when+"'")})
+			out, code, err := execute(t, NewSuggestCommand, fmt.Sprintf(event, test.checks), "--replay", "-", "--from", policy, "--user", "dora")
+			if code > 1 || err != nil || !strings.Contains(out, test.says) || strings.Contains(out, test.not) || strings.Contains(out, "does not allow") {
+				t.Errorf("%d %v\n%s", code, err, out)
+			}
+		})
+	}
+}

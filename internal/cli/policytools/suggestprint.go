@@ -69,7 +69,7 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 		comment("It removes, %s: %s of %s.", where, strings.Join(l.Verbs, ", "), listed(l.Resources))
 	}
 	for _, ref := range r.Kept {
-		comment("Keep %s: its role denies something, or it ends by itself.", ref)
+		comment("Keep %s: its role denies something or asks who the caller is, or the binding ends by itself.", ref)
 	}
 	for _, ref := range r.Guarding {
 		comment("Keep %s: members of its role may set protected attributes.", ref)

@@ -121,6 +121,9 @@ func masterBeforeRBAC(tiers []ruleset.Tier) bool {
 	return rbac < 0 || slices.Contains(tiers[:rbac], ruleset.TierMaster)
 }
 
+// Personal reports whether a rule may ask who the caller is: nobody who holds it can hand it out as it is.
+func Personal(r *policyv1alpha1.PolicyRule) bool { return !impersonal(r) }
+
 // impersonal reports whether a rule says the same for every caller.
 func impersonal(r *policyv1alpha1.PolicyRule) bool {
 	a := r.AttributeRestrictions
