@@ -121,8 +121,8 @@ type Result struct {
 	Refused        []Use
 	// HandsOut are the uses that hand out rights which the subject holds, and would no longer.
 	HandsOut []Use
-	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or asks who the
-	// caller is, or that end, and Guarding those whose role makes its members exceptions of a guard.
+	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or asks who
+	// the caller is, or that end, and Guarding those whose role makes its members exceptions of a guard.
 	Replaced, Kept, Guarding []ruleset.BindingRef
 	// Broken are the uses that would be decided in another way.
 	Broken []Use

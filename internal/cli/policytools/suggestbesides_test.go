@@ -141,8 +141,8 @@ userNames: [dora]
 	}
 }
 
-// TR-10: rights to single fields are replaced with their conditions, also where a request changed nothing, and a binding
-// stays if its role asks who the caller is.
+// TR-10: rights to single fields are replaced with their conditions, also where a request changed nothing, and a
+// binding stays if its role asks who the caller is.
 func TestSuggestKeepsConditionsOfRightsToFields(t *testing.T) {
 	const fields = `apiVersion: authorization.proviso.dev/v1alpha1
 kind: Role
