@@ -37,6 +37,7 @@ type Input struct {
 	RoleBindings        []*rbacv1.RoleBinding
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 	Sinks               []*auditv1alpha1.AuditSink
+	NamespaceSinks      []*policyv1alpha1.NamespaceAuditSink
 	Classes             []*auditv1alpha1.AuditClass
 
 	// Guards are the protected attributes that are enforced. Carriers are the objects that have a value of one and are

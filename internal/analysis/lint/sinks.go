@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
@@ -16,22 +17,11 @@ func (c *checker) sinks() {
 	used := map[string]bool{}
 	for _, sink := range c.Sinks {
 		object := Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditSink", "", sink.Name}
-		policy := sink.Spec.Policy
-		records := policy.Level != auditv1alpha1.LevelNone && policy.Level != ""
-		for i, rule := range policy.Rules {
-			used[rule.WithAuditClass] = true
-			records = records || rule.Level != auditv1alpha1.LevelNone
-			if !classes[rule.WithAuditClass] {
-				c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy", "rules", i, "withAuditClass"},
-					Message: fmt.Sprintf("the sink stays inactive: there is no audit class %s", rule.WithAuditClass), Do: "Give the class too, or correct its name."})
-			}
-		}
-		if sink.Spec.Webhook == nil {
-			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec"}, Message: "the sink sends its events nowhere: it has no webhook", Do: "Add spec.webhook."})
-		}
-		if !records {
-			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy"}, Message: "the sink records nothing: its level is None everywhere"})
-		}
+		c.sink(object, sink.Spec.Policy, sink.Spec.Webhook != nil, classes, used)
+	}
+	for _, sink := range c.NamespaceSinks {
+		object := Object{policyv1alpha1.GroupName, "NamespaceAuditSink", sink.Namespace, sink.Name}
+		c.sink(object, sink.Spec.Policy, sink.Spec.Webhook != nil, classes, used)
 	}
 	served := c.servedResources()
 	for _, class := range c.Classes {
@@ -42,6 +32,25 @@ func (c *checker) sinks() {
 			c.say(Remark{Code: codeSink, Severity: Warning, Object: Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditClass", "", class.Name}, Path: []any{"metadata", "name"},
 				Message: "no sink refers to this class", Do: "Refer to it in a sink, or delete it."})
 		}
+	}
+}
+
+// sink remarks on one that records nothing, and notes the classes that it uses.
+func (c *checker) sink(object Object, policy auditv1alpha1.Policy, sends bool, classes, used map[string]bool) {
+	records := policy.Level != auditv1alpha1.LevelNone && policy.Level != ""
+	for i, rule := range policy.Rules {
+		used[rule.WithAuditClass] = true
+		records = records || rule.Level != auditv1alpha1.LevelNone
+		if !classes[rule.WithAuditClass] {
+			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy", "rules", i, "withAuditClass"},
+				Message: fmt.Sprintf("the sink stays inactive: there is no audit class %s", rule.WithAuditClass), Do: "Give the class too, or correct its name."})
+		}
+	}
+	if !sends {
+		c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec"}, Message: "the sink sends its events nowhere: it has no webhook", Do: "Add spec.webhook."})
+	}
+	if !records {
+		c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy"}, Message: "the sink records nothing: its level is None everywhere"})
 	}
 }
 

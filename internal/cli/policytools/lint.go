@@ -184,6 +184,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 		in.RoleBindings = append(in.RoleBindings, snapshot.Of[*rbacv1.RoleBinding](objects)...)
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, snapshot.Of[*rbacv1.ClusterRoleBinding](objects)...)
 		in.Sinks = append(in.Sinks, snapshot.Of[*auditv1alpha1.AuditSink](objects)...)
+		in.NamespaceSinks = append(in.NamespaceSinks, snapshot.Of[*policyv1alpha1.NamespaceAuditSink](objects)...)
 		in.Guards = append(in.Guards, guardsOf(objects)...)
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
 		in.Reachable = append(in.Reachable, reachables(ctx, host, snapshot.Of[*policyv1alpha1.FieldPermission](objects))...)
