@@ -2,10 +2,11 @@ package kept
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,10 @@ import (
 const (
 	// maxRecord is how large a record is at most; etcd takes somewhat more.
 	maxRecord = 1 << 20
-	// maxCreations is how many records there are for definitions that were not found yet, for each server.
-	maxCreations = 64
+	// maxCreations is how many definitions one caller may be making, and maxAllCreations how many all callers together:
+	// a record of each is kept until the definition is found, or cannot come any more.
+	maxCreations    = 16
+	maxAllCreations = 1024
 	// timeout bounds what one call of etcd may take.
 	timeout = 10 * time.Second
 	// page is how many records are read at once.
@@ -44,8 +47,11 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	records map[types.UID]held
-	synced  bool
-	changed []func()
+	begun   map[types.UID]string // definitions that are about to be entered here, with who makes them
+	// followed is the revision up to which everything is in records.
+	followed int64
+	synced   bool
+	changed  []func()
 }
 
 type held struct {
@@ -55,7 +61,7 @@ type held struct {
 
 // New makes a keeper. It connects to nobody yet.
 func New(etcd ledger.Etcd) *Keeper {
-	return &Keeper{etcd: etcd, prefix: etcd.Below("fields/declared"), records: map[types.UID]held{}}
+	return &Keeper{etcd: etcd, prefix: etcd.Below("fields/declared"), records: map[types.UID]held{}, begun: map[types.UID]string{}}
 }
 
 // OnChange takes what is called when a record changes. It is called before anything is followed.
@@ -122,20 +128,55 @@ func (k *Keeper) Change(ctx context.Context, uid types.UID, change func(context.
 	return fmt.Errorf("record of definition %s was changed by others %d times", uid, attempts)
 }
 
-// Creating is an error if too many definitions are being made.
-func (k *Keeper) Creating() error {
+// Create makes the record of a definition that a caller is about to make. It is an error if they make too many.
+func (k *Keeper) Create(ctx context.Context, uid types.UID, caller string, change func(context.Context, *Record) error) error {
+	by := hashOf(caller)
+	if err := k.begin(uid, by); err != nil {
+		return err
+	}
+	defer func() {
+		k.mu.Lock()
+		delete(k.begun, uid)
+		k.mu.Unlock()
+	}()
+	return k.Change(ctx, uid, func(ctx context.Context, rec *Record) error {
+		if err := change(ctx, rec); err != nil {
+			return err
+		}
+		rec.By = by
+		return nil
+	})
+}
+
+// begin counts the definitions that are being made, by all servers as far as this one knows.
+func (k *Keeper) begin(uid types.UID, by string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	count := 0
-	for _, h := range k.records {
-		if h.Last.Text == "" && slices.ContainsFunc(h.Next, func(n Next) bool { return n.Base == "" }) {
-			count++
+	all, own := len(k.begun), 0
+	for _, other := range k.begun {
+		if other == by {
+			own++
 		}
 	}
-	if count >= maxCreations {
+	for other, h := range k.records {
+		if _, counted := k.begun[other]; counted || !h.isCreation() {
+			continue
+		}
+		if all++; h.By == by {
+			own++
+		}
+	}
+	if own >= maxCreations || all >= maxAllCreations {
 		return ErrTooMany
 	}
+	k.begun[uid] = by
 	return nil
+}
+
+// hashOf is the name of a caller in a fixed size.
+func hashOf(caller string) string {
+	sum := sha256.Sum256([]byte(caller))
+	return hex.EncodeToString(sum[:16])
 }
 
 func (k *Keeper) open() (*clientv3.Client, value.Transformer, error) {
@@ -205,16 +246,28 @@ func (k *Keeper) write(ctx context.Context, client *clientv3.Client, transform v
 	return true, nil
 }
 
-// take keeps what is newer than what is known. A record that is gone stays known as an empty one.
+// take keeps what is newer than what is known. A record that is gone is known as an empty one until it was followed.
 func (k *Keeper) take(uid types.UID, h held) {
 	k.mu.Lock()
-	newer := h.revision > k.records[uid].revision
+	newer := h.revision > max(k.records[uid].revision, k.followed)
 	if newer {
 		k.records[uid] = h
 	}
 	k.mu.Unlock()
 	if newer {
 		k.tell()
+	}
+}
+
+// pass forgets what is gone: nothing older than the revision comes any more.
+func (k *Keeper) pass(uids []types.UID, revision int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.followed = max(k.followed, revision)
+	for _, uid := range uids {
+		if h, found := k.records[uid]; found && h.IsEmpty() && h.revision <= k.followed {
+			delete(k.records, uid)
+		}
 	}
 }
 
@@ -252,6 +305,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 		if err := change.Err(); err != nil {
 			return err
 		}
+		var uids []types.UID
 		for _, event := range change.Events {
 			uid := types.UID(strings.TrimPrefix(string(event.Kv.Key), k.prefix))
 			h := held{revision: event.Kv.ModRevision}
@@ -261,6 +315,10 @@ func (k *Keeper) follow(ctx context.Context) error {
 				}
 			}
 			k.take(uid, h)
+			uids = append(uids, uid)
+		}
+		if n := len(change.Events); n > 0 {
+			k.pass(uids, change.Events[n-1].Kv.ModRevision)
 		}
 	}
 	return errors.New("the watch has ended")
@@ -296,7 +354,7 @@ func (k *Keeper) list(ctx context.Context, client *clientv3.Client, transform va
 			all[uid] = h // written here meanwhile
 		}
 	}
-	k.records, k.synced = maps.Clone(all), true
+	k.records, k.followed, k.synced = all, max(k.followed, revision), true
 	k.mu.Unlock()
 	k.tell()
 	return revision, nil

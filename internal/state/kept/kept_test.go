@@ -122,6 +122,11 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaited(t, "it to be gone", func() bool { _, known := second.Known("a"); return !known && len(second.UIDs()) == 45 })
+	// What is gone takes no memory, and does not come back by an answer that is late.
+	awaited(t, "it to be forgotten", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.records) == 45 })
+	if second.take("a", held{Record{Last: Declared{Text: "two"}}, second.followed - 1}); text(second, "a") != "" {
+		t.Error("an older state came back")
+	}
 
 	if err := first.Change(t.Context(), "a", set(strings.Repeat("x", maxRecord))); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a record that is too large: %v", err)
@@ -142,8 +147,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// FP-18: writes on their way make room when they can no longer be stored, and those that would make a definition are
-// bounded.
+// FP-18: writes on their way make room when they can no longer be stored.
 func TestWritesOnTheirWay(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := Record{Last: Declared{Text: "a"}}
@@ -175,21 +179,78 @@ func TestWritesOnTheirWay(t *testing.T) {
 	if r.Expire(now.Add(patience + time.Second)); !r.IsEmpty() {
 		t.Errorf("%+v", r)
 	}
+}
 
-	k := New(startEtcd(t))
-	for i := range maxCreations {
-		if err := k.Creating(); err != nil {
-			t.Fatalf("%d: %v", i, err)
-		}
-		err := k.Change(t.Context(), types.UID(fmt.Sprint(i)), func(_ context.Context, r *Record) error {
-			r.Enter(Next{Declared: Declared{Text: "x"}}, time.Now())
-			return nil
-		})
-		if err != nil {
+// NI-6: a caller whose definitions do not come to be is refused more of them, on every replica, also while they are on
+// their way. Nobody else is, until all of them together have very many.
+func TestCreationsAreBoundedForEachCaller(t *testing.T) {
+	p := startEtcd(t)
+	k, other := New(p), New(p)
+	made := 0
+	enter := func(_ context.Context, r *Record) error {
+		r.Enter(Next{Declared: Declared{Text: "x"}}, time.Now())
+		return nil
+	}
+	create := func(k *Keeper, caller string, change func(context.Context, *Record) error) error {
+		made++
+		return k.Create(t.Context(), types.UID(fmt.Sprint(made)), caller, change)
+	}
+	refusal := errors.New("no")
+	for range maxCreations + 1 { // what is not entered does not count
+		if err := create(k, "mallory", func(context.Context, *Record) error { return refusal }); !errors.Is(err, refusal) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.Creating(); !errors.Is(err, ErrTooMany) {
+	for i := range maxCreations - 1 {
+		if err := create(k, "mallory", enter); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	err := create(k, "mallory", func(ctx context.Context, r *Record) error {
+		if err := create(k, "mallory", enter); !errors.Is(err, ErrTooMany) {
+			t.Errorf("beside one on its way: %v", err)
+		}
+		return enter(ctx, r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := types.UID(fmt.Sprint(made - 1))
+	if rec, _ := k.Known(last); rec.By == "" || strings.Contains(rec.By, "mallory") {
+		t.Errorf("who made it is %q", rec.By)
+	}
+	if err := create(k, "mallory", enter); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one too many: %v", err)
+	}
+	go other.Follow(t.Context())
+	awaited(t, "the other replica to sync", other.HasSynced)
+	if err := create(other, "mallory", enter); !errors.Is(err, ErrTooMany) {
+		t.Errorf("on another replica: %v", err)
+	}
+	if err := create(other, "alice", enter); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+
+	// A definition that was found makes room.
+	if err := k.Change(t.Context(), last, func(_ context.Context, r *Record) error {
+		r.Settle(Declared{Text: "x"}, "7", time.Now())
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if rec, _ := k.Known(last); rec.By != "" {
+		t.Errorf("a definition that was found still counts for %q", rec.By)
+	}
+	if err := create(k, "mallory", enter); err != nil {
 		t.Error(err)
+	}
+
+	k.mu.Lock()
+	for i := range maxAllCreations {
+		k.records[types.UID(fmt.Sprint("crowd", i))] = held{Record: Record{Next: []Next{{Declared: Declared{Text: "x"}}}, By: fmt.Sprint(i)}}
+	}
+	k.mu.Unlock()
+	if err := create(k, "bob", enter); !errors.Is(err, ErrTooMany) {
+		t.Errorf("beyond what all may make: %v", err)
 	}
 }

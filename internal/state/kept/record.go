@@ -13,6 +13,8 @@ type Record struct {
 	Last Declared `json:"last"`
 	// Next is what writes on their way would make of it.
 	Next []Next `json:"next,omitempty"`
+	// By is a hash of who makes the definition, as long as it was not found.
+	By string `json:"by,omitempty"`
 }
 
 // Declared is what a definition declares.
@@ -38,6 +40,11 @@ const patience = 2 * time.Minute
 // IsEmpty reports whether there is nothing to keep.
 func (r *Record) IsEmpty() bool {
 	return r.Last.Text == "" && len(r.Last.Missing) == 0 && len(r.Next) == 0
+}
+
+// isCreation reports whether the definition was not found yet and may still come.
+func (r *Record) isCreation() bool {
+	return r.Last.Text == "" && slices.ContainsFunc(r.Next, func(n Next) bool { return n.Base == "" })
 }
 
 // Enter adds a write. Writes that cannot be stored any more make room.
@@ -75,7 +82,7 @@ func (r *Record) All() []Declared {
 
 // Settle makes what is stored the last state. Writes that replace what is stored may still come.
 func (r *Record) Settle(stored Declared, version string, now time.Time) {
-	r.Last = stored
+	r.Last, r.By = stored, ""
 	r.Next = slices.DeleteFunc(slices.Clone(r.Next), func(n Next) bool { return n.Base != version || n.isOver(now) })
 }
 

@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -23,8 +24,8 @@ type Keeper interface {
 	Known(types.UID) (kept.Record, bool)
 	Read(context.Context, types.UID) (kept.Record, error)
 	Change(context.Context, types.UID, func(context.Context, *kept.Record) error) error
-	// Creating is an error if too many definitions are being made.
-	Creating() error
+	// Create is Change for a definition that the caller is about to make. It is an error if they make too many.
+	Create(ctx context.Context, uid types.UID, caller string, change func(context.Context, *kept.Record) error) error
 }
 
 // Stateless is for a host that does not store definitions, and so keeps nothing about them.
@@ -41,8 +42,10 @@ func (Stateless) Change(context.Context, types.UID, func(context.Context, *kept.
 	return nil
 }
 
-// Creating implements Keeper.
-func (Stateless) Creating() error { return nil }
+// Create implements Keeper.
+func (Stateless) Create(context.Context, types.UID, string, func(context.Context, *kept.Record) error) error {
+	return nil
+}
 
 // Escalation refuses a caller who may not change what holds everywhere.
 type Escalation interface {
@@ -124,9 +127,11 @@ func (p *Plugin) enter(ctx context.Context, w *write, dryRun bool) error {
 		}
 	case dryRun:
 	case w.old == nil:
-		if err = p.Keeper.Creating(); err == nil {
-			err = p.Keeper.Change(ctx, w.new.UID, change)
+		caller, ok := request.UserFrom(ctx)
+		if !ok {
+			return apierrors.NewInternalError(errors.New("no user in the request"))
 		}
+		err = p.Keeper.Create(ctx, w.new.UID, caller.GetName(), change)
 	default:
 		err = p.Keeper.Change(ctx, w.old.UID, change)
 	}

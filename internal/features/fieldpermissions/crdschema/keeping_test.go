@@ -41,7 +41,9 @@ func (m *memory) Change(ctx context.Context, _ types.UID, change func(context.Co
 	return nil
 }
 
-func (m *memory) Creating() error { return m.fail }
+func (m *memory) Create(ctx context.Context, uid types.UID, _ string, change func(context.Context, *kept.Record) error) error {
+	return m.Change(ctx, uid, change)
+}
 
 // may says who may escalate.
 type may struct {

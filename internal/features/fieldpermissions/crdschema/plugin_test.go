@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -25,7 +27,7 @@ func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 func admit(t testing.TB, ctx context.Context, old, new *apiextensions.CustomResourceDefinition, subresource string) (string, warnings, error) {
 	t.Helper()
 	var seen warnings
-	ctx = warning.WithWarningRecorder(ctx, &seen)
+	ctx = request.WithUser(warning.WithWarningRecorder(ctx, &seen), &user.DefaultInfo{Name: "alice"})
 	op, before := admission.Create, runtime.Object(nil)
 	if old != nil {
 		op, before = admission.Update, old
