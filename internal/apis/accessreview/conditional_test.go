@@ -285,7 +285,7 @@ func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
 		if shown := strings.Contains(got, "object.env"); code != 201 || shown != tt.want || !strings.HasPrefix(got, "allowed: false") {
 			t.Errorf("%s, may see %v: got %d:\n%s", tt.path, tt.sees, code, got)
 		}
-		if !strings.Contains(got, "id: example.com/dev") || !tt.want != strings.Contains(got, unseenCondition) {
+		if strings.Contains(got, "id: example.com/dev") != tt.want || !tt.want != strings.Contains(got, unseenCondition) {
 			t.Errorf("%s, may see %v: does not say what is not shown:\n%s", tt.path, tt.sees, got)
 		}
 	}

@@ -2,10 +2,12 @@ package accessreview
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/expr"
 )
 
 // What a caller of a LocalSubjectAccessReview sees who may not see everything: that there is a condition, and what it
@@ -34,17 +36,26 @@ func withhold(status *reviewv1.SubjectAccessReviewStatus, view View) {
 	status.AuthorizationDecision = nil
 	hidden := false
 	for i := range status.ConditionsChain {
-		for j := range status.ConditionsChain[i].Conditions {
-			if c := &status.ConditionsChain[i].Conditions[j]; !view.Shows(c.ID) {
-				c.Condition, c.Description, hidden = "", unseenCondition, true
-			}
-		}
+		set := &status.ConditionsChain[i]
+		set.Conditions = leaveOne(set.Conditions, &hidden, func(c *reviewv1.SubjectAccessReviewCondition) (bool, reviewv1.ConditionEffect) {
+			return view.Shows(c.ID), c.Effect
+		}, func(id string, effect reviewv1.ConditionEffect) reviewv1.SubjectAccessReviewCondition {
+			return reviewv1.SubjectAccessReviewCondition{ID: id, Effect: effect, Type: TypeCEL, Description: unseenCondition}
+		})
 	}
 	eachDecision(status.ConditionalDecision, func(d *reviewv1.ConditionsAwareDecision) {
-		for _, c := range conditionsIn(d) {
-			if !view.Shows(c.ID) {
-				c.Condition, c.Description, hidden = "", unseenCondition, true
-			}
+		if d.ConditionsMap == nil {
+			return
+		}
+		for effect, list := range map[reviewv1.ConditionEffect]*[]reviewv1.Condition{
+			reviewv1.EffectDeny: &d.ConditionsMap.DenyConditions, reviewv1.EffectNoOpinion: &d.ConditionsMap.NoOpinionConditions,
+			reviewv1.EffectAllow: &d.ConditionsMap.AllowConditions,
+		} {
+			*list = leaveOne(*list, &hidden, func(c *reviewv1.Condition) (bool, reviewv1.ConditionEffect) {
+				return view.Shows(c.ID), effect
+			}, func(id string, _ reviewv1.ConditionEffect) reviewv1.Condition {
+				return reviewv1.Condition{ID: id, Type: TypeCEL, Description: unseenCondition}
+			})
 		}
 	})
 	if !hidden {
@@ -73,14 +84,20 @@ func eachDecision(d *reviewv1.ConditionsAwareDecision, visit func(*reviewv1.Cond
 	}
 }
 
-func conditionsIn(d *reviewv1.ConditionsAwareDecision) (all []*reviewv1.Condition) {
-	if d.ConditionsMap == nil {
-		return nil
-	}
-	for _, list := range [][]reviewv1.Condition{d.ConditionsMap.DenyConditions, d.ConditionsMap.NoOpinionConditions, d.ConditionsMap.AllowConditions} {
-		for i := range list {
-			all = append(all, &list[i])
+// leaveOne puts one entry in the place of all conditions of an effect that may not be seen: their IDs name the roles,
+// and how many there are is not shown either.
+func leaveOne[C any](list []C, hidden *bool, shows func(*C) (bool, reviewv1.ConditionEffect), unseen func(string, reviewv1.ConditionEffect) C) []C {
+	var out []C
+	left := map[reviewv1.ConditionEffect]bool{}
+	for i := range list {
+		shown, effect := shows(&list[i])
+		switch {
+		case shown:
+			out = append(out, list[i])
+		case !left[effect]:
+			left[effect], *hidden = true, true
+			out = append(out, unseen(expr.IDDomain+"/not-shown-"+strings.ToLower(string(effect)), effect))
 		}
 	}
-	return all
+	return out
 }
