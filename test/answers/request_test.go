@@ -192,8 +192,10 @@ func requests() (all []Request) {
 		namespaces.patch("team", `{"metadata": {"labels": {"env": "prod"}}}`), namespaces.create(`{"metadata": {"name": "newer"}}`),
 		deployments.read("web"), deployments.patch("web", `{"spec": {"replicas": 2}}`), deployments.patch("web", `{"metadata": {"labels": {"team": "b"}}}`),
 		deployments.patch("web", `{"spec": {"template": {"metadata": {"labels": {"env": "prod"}}}}}`),
-		pods.request("get", "shell", "log"),
 	)
+	logs := pods.request("get", "shell", "log")
+	logs.content = pods.read("shell").content // whose logs they are
+	all = append(all, logs)
 	status := namespaces.request("patch", "team", "status")
 	status.contentType, status.body = mergeType, `{"status": {"phase": "Active"}}`
 	all = append(all, status)

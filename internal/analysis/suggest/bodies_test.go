@@ -128,6 +128,27 @@ func (tr *traffic) tell(u Use) {
 	}
 }
 
+// annotate notes the permissions for fields that the server asked for and found, as it does in its audit log.
+func (tr *traffic) annotate() {
+	tr.in.Checked = map[Use][]string{}
+	for u, all := range tr.of {
+		attrs := u.attributes(tr.in.Who)
+		if tr.in.Index.Decide(attrs).Certainty == ruleset.Always {
+			continue
+		}
+		for _, w := range all {
+			tr.decide(w, u.Resource, func(verb string) bool {
+				attrs.Verb = verb
+				found := tr.in.Index.Decide(attrs).Certainty == ruleset.Always
+				if found && !slices.Contains(tr.in.Checked[u], verb) {
+					tr.in.Checked[u] = append(tr.in.Checked[u], verb)
+				}
+				return found
+			})
+		}
+	}
+}
+
 func (tr *traffic) decide(w wrote, resource string, has func(verb string) bool) fieldperm.Result {
 	schemas := &fieldperm.Schemas{}
 	return tr.table.Decide(fieldperm.Request{Target: fieldperm.Target{Resource: fieldperm.Resource{Resource: resource}, Version: "v1"}, Mode: fieldperm.Granular,
@@ -148,8 +169,7 @@ func (tr *traffic) decide(w wrote, resource string, has func(verb string) bool) 
 func (tr *traffic) allowed(ix *ruleset.Index, attrs authorizer.AttributesRecord, w wrote) ruleset.Certainty {
 	v := ix.Decide(attrs)
 	writes := attrs.Subresource == "" && (attrs.Verb == "update" || attrs.Verb == "patch") && w.old != nil || attrs.Verb == "create" && attrs.Subresource == "" && w.old == nil
-	denies := v.Deny.Found() || slices.ContainsFunc(v.Conditions, func(h ruleset.Hit) bool { return h.Effect() == ruleset.Denies })
-	if v.Certainty == ruleset.Always || denies || !writes {
+	if v.Certainty == ruleset.Always || v.Deny.Found() || v.MayDeny || !writes {
 		return v.Certainty
 	}
 	has := func(verb string) bool {

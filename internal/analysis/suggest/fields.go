@@ -53,13 +53,15 @@ func (s *suggester) fieldwise() map[place]bool {
 		if fields[at] == nil {
 			fields[at], seen = map[string]bool{}, true
 		}
+		rights := []string{fieldsVerb}
 		for _, w := range known {
 			for _, v := range w.Verbs {
 				fields[at][v] = true
+				rights = append(rights, v)
 			}
 		}
 		out[at] = seen && len(known) > 0 && (at.sub == "" || at.sub == "status") && s.Index.Decide(u.attributes(s.Who)).Certainty == ruleset.Always && !s.masters() &&
-			s.covered(at.namespace, []rbacv1.PolicyRule{{Verbs: []string{fieldsVerb}, APIGroups: []string{at.group}, Resources: []string{at.spelled()}, ResourceNames: []string{u.Name}}}, nil) == nil
+			s.covered(at.namespace, []rbacv1.PolicyRule{{Verbs: rights, APIGroups: []string{at.group}, Resources: []string{at.spelled()}, ResourceNames: []string{u.Name}}}, nil) == nil
 	}
 	for at, all := range fields {
 		for v := range all {
@@ -106,7 +108,7 @@ func (s *suggester) noteFields(u Use) {
 func (s *suggester) stillWrites(after *ruleset.Index, u Use) bool {
 	who := without(s.Who, mastersGroup)
 	v := after.Decide(u.attributes(who))
-	if v.Deny.Found() || slices.ContainsFunc(v.Conditions, func(h ruleset.Hit) bool { return h.Effect() == ruleset.Denies }) {
+	if v.Deny.Found() || v.MayDeny {
 		return false
 	}
 	has := func(verb string) bool { return after.Decide(u.with(verb).attributes(who)).Certainty == ruleset.Always }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -18,6 +19,7 @@ import (
 
 var (
 	tried      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
+	held       = append(slices.Clone(tried), "granular", "granular:label(a.com)", "granular:metadata")
 	kinds      = []string{"configmaps", "secrets", "pods", "pods/exec", "*"}
 	namespaces = []string{"master", "ns", "other"}
 	names      = []string{"a", "b", "c"}
@@ -59,7 +61,7 @@ func random(r *rand.Rand) ruleset.Input {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 		b := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns, Namespace: ns}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 		for i := range 1 + r.IntN(4) {
-			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(5) == 0, Verbs: []string{pick(r, tried), pick(r, tried)}, ResourceKinds: []string{pick(r, kinds)}, When: pick(r, conditions)}
+			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(5) == 0, Verbs: []string{pick(r, held), pick(r, held)}, ResourceKinds: []string{pick(r, kinds)}, When: pick(r, conditions)}
 			if r.IntN(4) == 0 {
 				rule.ResourceNames = []string{pick(r, names)}
 			}
@@ -72,7 +74,7 @@ func random(r *rand.Rand) ruleset.Input {
 	}
 	for i := range r.IntN(4) {
 		name := fmt.Sprint("c", i)
-		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, tried), pick(r, tried)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
+		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, held), pick(r, held)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
 		to := []rbacv1.Subject{{Kind: "User", Name: "dora"}, {Kind: "User", Name: "bob"}}
 		if ref := (rbacv1.RoleRef{Kind: "ClusterRole", Name: name}); r.IntN(2) == 0 {
 			in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: to})
@@ -109,7 +111,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 	all := everything()
 	who := &user.DefaultInfo{Name: "dora", Groups: []string{"team", "system:authenticated"}}
 	made, conditional, fields, wheres := 0, 0, 0, 0
-	for seed := range uint64(300) {
+	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		policy := random(r)
 		ix := ruleset.Build(policy)
@@ -128,6 +130,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 			}
 		}
 		recorded := withBodies(t, r, &in)
+		recorded.annotate()
 		result, err := Make(in)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

@@ -161,7 +161,11 @@ func Make(in Input) (*Result, error) {
 		}
 		s.takeAll(out)
 		for _, u := range broken {
-			s.keepWide(u)
+			for _, verb := range append([]string{u.Verb, fieldsVerb}, s.Checked[u]...) {
+				if verb != fieldsVerb || s.hasFields(u) {
+					s.keepWide(u.with(verb))
+				}
+			}
 		}
 		s.make(out)
 	}
@@ -393,8 +397,7 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 		case before.Certainty == ruleset.Never:
 		case now.Certainty == ruleset.Always:
 		case verbs.Updates(u.Verb) && s.byField[placeOf(u)] && s.stillWrites(after, u):
-		case before.Certainty == ruleset.Always && s.byWhere(now, u):
-		case before.Certainty == ruleset.Always, now.Certainty == ruleset.Never, !sameConditions(before, now):
+		case now.Certainty == ruleset.Never, !sameConditions(before, now, s.wheresOf(u)):
 			out.Broken = append(out.Broken, u)
 		}
 	}
@@ -404,16 +407,18 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 func (s *suggester) stillHolds(after *ruleset.Index, u Use) bool {
 	before, now := s.Index.Decide(u.attributes(s.Who)), after.Decide(u.attributes(without(s.Who, mastersGroup)))
 	return now.Certainty == ruleset.Always ||
-		before.Certainty == ruleset.Sometimes && !s.masters() && now.Certainty == ruleset.Sometimes && sameConditions(before, now)
+		before.Certainty == ruleset.Sometimes && !s.masters() && now.Certainty == ruleset.Sometimes && sameConditions(before, now, nil)
 }
 
 // sameConditions tells that whatever the walk through the conditions allowed before, it allows now: for every allow
-// there is one of the same condition, or of none, that no other deny stands before.
-func sameConditions(before, now ruleset.Standing) bool {
+// there is one of the same condition, or of none, that no other deny stands before. A condition that holds for all that
+// is known is as good as none.
+func sameConditions(before, now ruleset.Standing, holding []string) bool {
 	had, have := allowsOf(before), allowsOf(now)
 	return !slices.ContainsFunc(had, func(a allowance) bool {
 		return !slices.ContainsFunc(have, func(b allowance) bool {
-			return (b.condition == "" || b.condition == a.condition) && !slices.ContainsFunc(b.denies, func(d string) bool { return !slices.Contains(a.denies, d) })
+			same := b.condition == "" || b.condition == a.condition || a.condition == "" && slices.Contains(holding, b.condition)
+			return same && !slices.ContainsFunc(b.denies, func(d string) bool { return !slices.Contains(a.denies, d) })
 		})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
 // Place is a kind in a namespace, or in none.
@@ -103,16 +102,16 @@ func (s *suggester) touches(at right, name string) bool {
 	})
 }
 
-// byWhere tells that a use is allowed by a where of the suggestion: the engine says that it holds for all that is known
-// of the object, and no deny stands before it.
-func (s *suggester) byWhere(now ruleset.Standing, u Use) bool {
+// wheresOf are the conditions of the suggestion of which the engine says that they hold for all that is known of the
+// object.
+func (s *suggester) wheresOf(u Use) (holding []string) {
 	known := s.evidence(u)
-	return len(known) > 0 && slices.ContainsFunc(allowsOf(now), func(a allowance) bool {
-		return len(a.denies) == 0 && slices.ContainsFunc(s.wheres, func(where string) bool {
-			return a.condition == conditionText(&policyv1alpha1.PolicyRule{Where: where})+fmt.Sprint([]string(nil)) &&
-				!slices.ContainsFunc(known, func(o map[string]any) bool { return !s.Holds(where, o) })
-		})
-	})
+	for _, where := range s.wheres {
+		if len(known) > 0 && !slices.ContainsFunc(known, func(o map[string]any) bool { return !s.Holds(where, o) }) {
+			holding = append(holding, conditionText(&policyv1alpha1.PolicyRule{Where: where})+fmt.Sprint([]string(nil)))
+		}
+	}
+	return holding
 }
 
 // trait is a label or a field with its value.

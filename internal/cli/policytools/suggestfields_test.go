@@ -120,6 +120,7 @@ func TestSuggestFields(t *testing.T) {
 		{"an update", everything, "", labelled, "  - granular\n  - granular:label(a.com)\n", "- update"},
 		{"as policy", everything, "", labelled, "granular:label(a.com)", "- update"},
 		{"without create", noCreate, "", labelled, "- update", "granular"},
+		{"without create but with rights to other fields", noCreate + `, granular, "granular:annotations"`, "", labelled, "- update", "granular"},
 		{"of another version than is known", everything, "", func(r *recording) {
 			r.event("get", "deployments", "web", "null", deploymentAt(4, ""))
 			r.event("update", "deployments", "web", deploymentAt(5, ", a.com/x: v"), deploymentAt(6, ", a.com/x: v"))

@@ -27,6 +27,8 @@ type Standing struct {
 	// denies before allows in each. The request is allowed if the walk through them in this order reaches an allow,
 	// Allow included, before a deny.
 	Conditions []Hit
+	// MayDeny: a conditional deny rule is on the walk, also where nothing allows. It may refuse single fields, too.
+	MayDeny bool
 }
 
 // Decide is Query.Decide for a single question.
@@ -94,6 +96,7 @@ func (w *walk) tier(q *Query, t Tier, m Match) bool {
 // end settles the certainty: an allow at the end that no conditional deny stands before is certain; without one there
 // has to be a conditional allow.
 func (w *walk) end(allowed bool) {
+	w.v.MayDeny = w.denies > 0
 	switch {
 	case allowed && w.denies == 0:
 		w.v.Certainty, w.v.Conditions = Always, w.v.Conditions[:0]
