@@ -60,6 +60,7 @@ const (
 	changeWas    = "was"    // another content in an older revision
 	changeEnding = "ending" // it is not being deleted
 	changePolicy = "policy" // another user has another policy
+	changeRules  = "rules"  // another user has the same rights under other conditions, by other roles
 	changeHid    = "hid"    // another content of a hidden field, of an object that the caller may see or not
 
 	changeRequest       = "request"        // another user has asked for access
@@ -153,7 +154,7 @@ func (c *Case) in(second bool) []Object {
 func (c *Case) hidden() bool {
 	o := c.object(c.Change.Ref)
 	switch {
-	case c.Change.What == changePolicy, aboutRequests(c.Change.What):
+	case c.Change.What == changePolicy, c.Change.What == changeRules, aboutRequests(c.Change.What):
 		return true
 	case c.Change.What == changeHid:
 		return o != nil && !o.Gone && o.Hid != ""

@@ -127,6 +127,10 @@ func (d *draw) change() bool {
 		d.Change = Change{What: changePolicy}
 		return true
 	}
+	if slices.Contains(d.Caller, reviewer) && d.chance(80) {
+		d.Change = Change{What: changeRules}
+		return true
+	}
 	if slices.Contains(d.Caller, asker) && d.chance(70) {
 		d.Change = Change{What: pick(d, changeRequest, changeRequestState, changeRequestReason)}
 		return true

@@ -40,6 +40,9 @@ func (w *world) install(c *Case) {
 		w.must("POST", master+"roles", object{"metadata": named("bobs"), "rules": []any{object{"verbs": []any{"get", "update"}, "resourceKinds": []any{"configmaps"}}}})
 		w.must("POST", master+"rolebindings", object{"metadata": named("bobs"), "roleRef": object{"namespace": "master", "name": "bobs"}, "userNames": []any{"bob"}})
 	}
+	if c.Change.What == changeRules {
+		w.bobsRules()
+	}
 	if slices.Contains(c.Caller, binder) {
 		w.must("POST", policyHome+"roles", object{"metadata": named("kept"), "rules": json.RawMessage(keptRole)})
 		w.must("POST", bindings, object{"metadata": named("kept"), "roleRef": object{"namespace": home, "name": "kept"}, "userNames": []any{"bob"}})

@@ -2,6 +2,7 @@ package twoworlds
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -20,6 +21,8 @@ const (
 	// binder is the template of a caller who may write roles and bindings in one namespace, and not ask who can do
 	// what.
 	binder = "binds"
+	// reviewer is the template of a caller who may ask what others may do in one namespace, and not read roles.
+	reviewer = "reviews"
 
 	askers, approvers = "askers", "approvers"
 	accessRoot        = "/apis/access.proviso.dev/v1alpha1/"
@@ -49,6 +52,45 @@ func init() {
 	templates[asker] = template{asks: true, reaches: func(Object) bool { return false }, verbs: []string{"request", "request", "ask"}}
 	templates[binder] = template{local: map[string]string{home: `[{"verbs": ["get", "create", "update", "bind", "escalate", "deny"], "resourceKinds": ["roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev"]}]`},
 		reaches: func(Object) bool { return false }, verbs: []string{"bind"}}
+	templates[reviewer] = template{local: map[string]string{home: `[{"verbs": ["create"], "resourceKinds": ["localsubjectaccessreviews.authorization.k8s.io"]}]`},
+		reaches: func(Object) bool { return false }, verbs: []string{"review", "review"}}
+}
+
+// review asks what bob may do, whose rights have other conditions in the other world.
+func (d *draw) review() Step {
+	who := "nobody"
+	if d.Change.What == changeRules {
+		who = "bob"
+	}
+	spec := object{"user": who, "groups": []any{"system:authenticated"}, "resourceAttributes": object{"verb": pick(d, "get", "list", "create", "update", "delete"), "version": "v1",
+		"resource": pick(d, "configmaps", "secrets"), "namespace": home, "name": pick(d, "", "ours1", "mark")}}
+	switch d.IntN(5) {
+	case 0, 1:
+		spec["conditionalAuthorization"] = object{"mode": pick(d, "HumanReadable", "Optimized")}
+	case 2, 3:
+		spec["authorizationOptions"] = object{"handledDecisionTypes": []any{"Allow", "Deny", "NoOpinion", "ConditionsMap", "Union"}}
+	}
+	return Step{Method: "POST", Path: "/apis/authorization.k8s.io/v1/namespaces/home/localsubjectaccessreviews", Type: jsonType,
+		Body: text(object{"metadata": object{"namespace": home}, "spec": spec}), Accept: pick(d, "", "", yamlType, cborType)}
+}
+
+// bobsRules makes what the worlds differ in: who looks at the roles sees it, and nobody else does.
+func (w *world) bobsRules() {
+	rule := func(name, more string) object {
+		return object{"verbs": []any{"get", "list", "create", "update", "delete"}, "resourceKinds": []any{"configmaps", "secrets"}, "description": bobsReason,
+			"where": `resource.metadata.name == "` + bobsReason + name + `"` + more}
+	}
+	rules := []any{rule("", "")}
+	if w.second {
+		rules = []any{rule("-2", ` && resource.metadata.labels.team == "b"`), rule("-3", ""), rule("-4", "")}
+	}
+	w.bound++
+	settled := fmt.Sprintf("bobs-%d", w.bound)
+	w.must("POST", master+"roles", object{"metadata": named("bobs"), "rules": rules})
+	w.must("POST", master+"rolebindings", object{"metadata": named("bobs"), "roleRef": object{"namespace": "master", "name": "bobs"}, "userNames": []any{"bob"}})
+	w.must("POST", master+"rolebindings", object{"metadata": named(settled), "roleRef": object{"namespace": "master", "name": "mark"}, "userNames": []any{settled}})
+	w.settled(settled)
+	w.sudo("DELETE", master+"rolebindings/"+settled, nil)
 }
 
 const keptRole = `[{"deny": true, "verbs": ["delete"], "resourceKinds": ["configmaps"], "attributeRestrictions": {"labelsContain": ["team"]}}]`
@@ -71,7 +113,7 @@ const (
 	bindings   = policyHome + "rolebindings"
 )
 
-// actors picks one sort of caller for every case: tokens, grants, askers or binders.
+// actors picks one sort of caller for every case: tokens, grants, askers, binders or reviewers.
 var actors = os.Getenv("TWOWORLDS_ACTORS")
 
 // people makes some callers such that carry a token, act by what they were granted, or ask.
@@ -99,6 +141,10 @@ func (d *draw) people() {
 	case actors == "binders" || actors == "" && n < 21:
 		if !slices.Contains(d.Caller, binder) {
 			d.Caller = append(d.Caller, binder)
+		}
+	case actors == "reviewers" || actors == "" && n < 24:
+		if !slices.Contains(d.Caller, reviewer) {
+			d.Caller = append(d.Caller, reviewer)
 		}
 	}
 }

@@ -60,6 +60,8 @@ func (d *draw) step() []Step {
 		s = d.part(o)
 	case "bind":
 		return []Step{d.bind()}
+	case "review":
+		return []Step{d.review()}
 	case "request":
 		return []Step{d.request()}
 	default:

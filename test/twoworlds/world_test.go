@@ -38,6 +38,8 @@ type world struct {
 	present map[Ref]bool
 	states  [4]string
 	uids    map[string]string
+	// bound counts the users whose rights show that what was written before them is in effect.
+	bound int
 	// last and more are what the caller saw last: a resourceVersion and a continue token.
 	last, more string
 }
