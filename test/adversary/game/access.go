@@ -51,7 +51,7 @@ func (r *Request) Counts() bool {
 func (o *Oracle) givers(q question) (lasting, once []string) {
 	for name, r := range o.Requests {
 		switch {
-		case r.By.User != q.User || !r.Counts() || r.Rule.NS != q.NS || o.Gone[q.NS]:
+		case r.By.User != q.User || !r.Counts() || r.Rule.NS != q.namespace() || o.Gone[r.Rule.NS]:
 		case !slices.ContainsFunc(r.Rule.Rules, func(rule Rule) bool { return rbacRule(&rule, q) }):
 		case !r.Once:
 			lasting = append(lasting, name)

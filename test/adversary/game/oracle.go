@@ -104,6 +104,14 @@ type question struct {
 	custom   bool
 }
 
+// namespace is where a request is made: one for a namespace is in it.
+func (q question) namespace() string {
+	if q.resource.Plural == "namespaces" && q.resource.Group == "" {
+		return q.Name
+	}
+	return q.NS
+}
+
 func (o *Oracle) fold(a Ask) question {
 	q := question{Ask: a}
 	var known bool
@@ -126,11 +134,7 @@ func (o *Oracle) fold(a Ask) question {
 // reaches reports whether a grant is about the caller and the place.
 func (o *Oracle) reaches(g *Grant, q question) bool {
 	if g.How == ByNamespace || g.How == ByLocalRole {
-		ns := q.NS
-		if q.resource.Plural == "namespaces" && q.resource.Group == "" {
-			ns = q.Name // requests for a namespace are in it
-		}
-		if g.NS != ns {
+		if g.NS != q.namespace() {
 			return false
 		}
 	}

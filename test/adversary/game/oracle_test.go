@@ -162,3 +162,24 @@ func TestShrink(t *testing.T) {
 		t.Errorf("not short: %+v", short)
 	}
 }
+
+// TestGrantedInItsNamespace: what was asked for and approved is about requests in its namespace, and one for a
+// namespace is in it.
+func TestGrantedInItsNamespace(t *testing.T) {
+	rule := Access{Name: "r", NS: "n", Rules: []Rule{{Verbs: []string{"*"}, Kinds: []string{"*"}}}, Count: 1}
+	o := &Oracle{Case: &Case{}, Catalog: catalog, Requests: Requests{"q": {By: Who{User: "u"}, Rule: rule, Approved: []string{"v"}}}}
+	for _, tt := range []struct {
+		ask  Ask
+		want Answer
+	}{
+		{Ask{User: "u", Verb: "delete", Resource: "namespaces", Name: "n"}, Allow},
+		{Ask{User: "u", Verb: "delete", Resource: "namespaces", Name: "m"}, None},
+		{Ask{User: "u", Verb: "get", Resource: "secrets", NS: "n", Name: "s"}, Allow},
+		{Ask{User: "u", Verb: "get", Resource: "secrets", NS: "m", Name: "s"}, None},
+		{Ask{User: "w", Verb: "get", Resource: "secrets", NS: "n", Name: "s"}, None},
+	} {
+		if got := o.Decide(tt.ask); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.ask, got, tt.want)
+		}
+	}
+}
