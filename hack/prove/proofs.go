@@ -71,7 +71,7 @@ cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user t
 		`PROVISO_DIFFER=$REQUESTS PROVISO_DIFFER_FROM=$FROM $TEST -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e`},
 	{"differ-managed", "20 min", "random policies compiled for a stock kube-apiserver (KUBE=1.36, 1.35: an older one): the same random requests to it and to a server of ours", binaries,
 		[]variable{{"REQUESTS", "100000"}, {"FROM", "1"}, {"KUBE", ""}},
-		`PROVISO_STOCK=$KUBE PROVISO_DIFFER_MANAGED=$REQUESTS PROVISO_DIFFER_FROM=$FROM $TEST -count=1 -timeout 8h -v -run TestManagedClusterDecidesAsAServerDoes ./test/e2e`},
+		`PROVISO_STOCK=${KUBE:-} PROVISO_DIFFER_MANAGED=$REQUESTS PROVISO_DIFFER_FROM=$FROM $TEST -count=1 -timeout 8h -v -run TestManagedClusterDecidesAsAServerDoes ./test/e2e`},
 	{"faults-sidecar", "7 min", "forbidden requests fail while the parts of a stock kube-apiserver with a sidecar are killed", binaries,
 		[]variable{{"ROUNDS", "20"}},
 		`PROVISO_SOAK=$ROUNDS $TEST -count=1 -timeout 2h -v -run 'TestSidecarBesideAStockServer|TestSidecarTwoOfEach' ./test/e2e`},

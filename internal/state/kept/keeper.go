@@ -259,8 +259,8 @@ func (k *Keeper) take(uid types.UID, h held) {
 	}
 }
 
-// pass forgets what is gone: nothing older than the revision comes any more.
-func (k *Keeper) pass(uids []types.UID, revision int64) {
+// forget drops what is gone: nothing older than the revision comes any more.
+func (k *Keeper) forget(uids []types.UID, revision int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.followed = max(k.followed, revision)
@@ -318,7 +318,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 			uids = append(uids, uid)
 		}
 		if n := len(change.Events); n > 0 {
-			k.pass(uids, change.Events[n-1].Kv.ModRevision)
+			k.forget(uids, change.Events[n-1].Kv.ModRevision)
 		}
 	}
 	return errors.New("the watch has ended")
