@@ -75,6 +75,15 @@ kind: PolicyBinding
 metadata: {name: team, namespace: team}
 policyRef: {namespace: team}
 ---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: Policy
+metadata: {name: default, namespace: other}
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: PolicyBinding
+metadata: {name: other, namespace: other}
+policyRef: {namespace: other}
+---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: one, namespace: team, labels: {team: a, owner: bob}}

@@ -63,6 +63,14 @@ func (in Input) Objects(parts []Part) Objects {
 	return out
 }
 
+// IsOpen reports whether a namespace can hold and bind roles of Policy.
+func (in Input) IsOpen(namespace string) bool {
+	return slices.ContainsFunc(in.Policies, func(p *policyv1alpha1.Policy) bool { return p.Namespace == namespace }) &&
+		slices.ContainsFunc(in.PolicyBindings, func(b *policyv1alpha1.PolicyBinding) bool {
+			return b.Namespace == namespace && b.Name == namespace
+		})
+}
+
 // replace is the index in which the subject has the suggestion instead of the bindings that name it.
 func (s *suggester) replace(out *Result) *ruleset.Index {
 	var changes []ruleset.Change

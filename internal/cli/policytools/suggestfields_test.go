@@ -173,6 +173,9 @@ func TestSuggestFields(t *testing.T) {
 			if code != 0 || err != nil || !strings.Contains(out, test.want) || strings.Contains(out, test.not+"\n") || test.not == "granular" && strings.Contains(out, test.not) {
 				t.Errorf("%d %v\n%s", code, err, out)
 			}
+			if strings.Contains(out, "proviso policy open shop") != (as == "policy") {
+				t.Errorf("as %s, in a namespace without roles of Policy:\n%s", as, out)
+			}
 		})
 	}
 }

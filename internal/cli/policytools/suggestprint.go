@@ -78,6 +78,11 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 		comment("Not proven: %d different requests grant rights to others. This requires that %s has these rights, or the verb bind or escalate: %s. Keep the bindings that grant them.",
 			len(r.HandsOut), who, sample(r.HandsOut))
 	}
+	for _, namespace := range slices.Sorted(maps.Keys(in.Objects(r.Parts).Policy)) {
+		if !in.IsOpen(namespace) {
+			comment("Open the namespace for roles of Policy first: proviso policy open %s", namespace)
+		}
+	}
 	objects, err := suggested(in, r)
 	if err != nil {
 		return err
