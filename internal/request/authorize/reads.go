@@ -139,14 +139,18 @@ func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs auth
 	if g.reading == nil || !isList(attrs.GetVerb()) {
 		return ""
 	}
-	n, err := g.NarrowFor(ctx, snap, attrs)
+	v := g.Decide(requestctx.With(ctx, snap), attrs)
+	n, err := v.narrowed()
+	if err != nil && v.unselectable == nil {
+		err = g.Unseen(attrs)
+	}
 	switch {
+	case n != nil:
+		return spell(n)
 	case err != nil:
 		return err.Error()
-	case n == nil:
-		return ""
 	}
-	return spell(n)
+	return "" // it is allowed as a whole, or not at all
 }
 
 // SayNarrowed puts what Narrowed says into the reason of an answer.

@@ -75,6 +75,22 @@ func TestReadsAtTheGate(t *testing.T) {
 	}
 }
 
+// RD-8: a list that nothing allows is not narrowed to anything, and what denies some objects does not allow others.
+func TestDeniesAloneDoNotNarrow(t *testing.T) {
+	deny := policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"list"}, ResourceKinds: []string{"configmaps"}, ResourceNames: []string{"victim"}}
+	for name, rule := range map[string]policyv1alpha1.PolicyRule{"by name": deny, "by label": {Deny: true, Verbs: []string{"list"}, ResourceKinds: []string{"configmaps"}, Where: `resource.metadata.labels["good"] == "no"`}} {
+		store := storeWith(t, &published{index: world(t, []policyv1alpha1.PolicyRule{rule})})
+		gate := NewGate(GateConfig{Chain: tiers(t, store), Conditional: true, Reads: ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: LocalFunc(func(string, string) bool { return true })})
+		ctx := requestctx.With(t.Context(), store.Current())
+		if said := gate.Narrowed(ctx, store.Current(), asks("list")); said != "" {
+			t.Errorf("%s: a review says that it is narrowed to %q", name, said)
+		}
+		if v := gate.Decide(ctx, asks("list")).Folded(ctx); v.AtAuthorization() == authorizer.DecisionAllow || strings.Contains(v.Reason, "allowed") {
+			t.Errorf("%s: %v %q", name, v.AtAuthorization(), v.Reason)
+		}
+	}
+}
+
 // RD-4, RD-8: a get waits for the object, and a review shows it as conditional.
 func TestGetAtTheGate(t *testing.T) {
 	store := storeWith(t, &published{index: world(t, []policyv1alpha1.PolicyRule{onlyGoodRule})})

@@ -79,7 +79,7 @@ func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, how lists)
 // foldOpen is what an answer comes to where no condition is evaluated.
 func foldOpen(d authorizer.ConditionsAwareDecision, set *openSet) (authorizer.Decision, string, error) {
 	if set != nil {
-		return set.folded(), reasonFolded, nil
+		return set.folded(), folds(set.canBecome(authorizer.DecisionAllow)), nil
 	}
 	decision, reason, err := Parts(d)
 	if FailedClosed(err) {

@@ -62,7 +62,7 @@ func (t *Token) fold(ctx context.Context, attrs authorizer.Attributes, how lists
 			return authorizer.DecisionDeny, l.refusal() + ": it allows some objects, and here none can be looked at", nil
 		}
 	}
-	return set.folded(), reasonFolded, nil
+	return set.folded(), folds(set.canBecome(authorizer.DecisionAllow)), nil
 }
 
 // ConditionsAwareAuthorize decides, or says under which conditions it denies.

@@ -160,10 +160,16 @@ func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, e
 	case d.IsDeny():
 		return authorizer.DecisionDeny, d.Reason(), d.Error()
 	}
-	return d.FailureDecision(), reasonFolded, nil
+	return d.FailureDecision(), folds(d.PossibleDecisions().Has(authorizer.DecisionAllow)), nil
 }
 
-const reasonFolded = "allowed only under conditions on the object; use `proviso can-i` to see them"
+// folds says why conditions that nobody evaluates do not allow: those that may allow, and those that can only deny.
+func folds(mayAllow bool) string {
+	if mayAllow {
+		return "allowed only under conditions on the object; use `proviso can-i` to see them"
+	}
+	return "denied under conditions on the object; use `proviso can-i` to see them"
+}
 
 // record collects what links without an opinion had to say.
 type record struct {

@@ -157,6 +157,9 @@ func is(to, user string, groups []string) bool {
 
 // everybody says what every user who is logged in may do on any cluster: ask about themselves.
 func everybody(q question) bool {
+	if q.Resource == "clusterprotectedattributes.policy.proviso.dev" { // what is protected everywhere (PA-16)
+		return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch"
+	}
 	switch q.Resource {
 	case "selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io", "selfsubjectreviews.authentication.k8s.io",
 		"subjectaccessreviews.authorization.proviso.dev", "clustersubjectaccessreviews.authorization.proviso.dev":

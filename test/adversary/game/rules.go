@@ -159,6 +159,8 @@ func defaultRole(role string, q question) bool {
 	read := slices.Contains([]string{"get", "list", "watch"}, q.Verb)
 	r := q.resource
 	switch {
+	case r.String() == "protectedattributes.policy.proviso.dev":
+		return read && q.sub == "" // what a refusal names can be read (PA-16)
 	case slices.Contains(guarded, r.Group), r.Plural == "clusterroles", r.Plural == "clusterrolebindings":
 		return false
 	case r.Plural == "namespaces" && r.Group == "":
