@@ -103,6 +103,41 @@ func TestSuggestKeepsWhatRequestsNeedBesides(t *testing.T) {
 	}
 }
 
+// TR-10: to act as another user takes a right to each group, to the UID and to each extra value.
+func TestSuggestKeepsImpersonation(t *testing.T) {
+	const mimic = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: mimic}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: mimic}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mimic}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
+`
+	const log = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"get","requestURI":"/x","user":{"username":"dora","groups":["system:authenticated"]},` +
+		`"impersonatedUser":{"username":"victim","uid":"uid-7","groups":["vips","system:authenticated"],"extra":{"scope":["all","some"]}},"objectRef":{"resource":"pods","namespace":"shop","apiVersion":"v1","name":"a"},"responseStatus":{"code":200}}` + "\n"
+	out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": mimic}), "--user", "dora")
+	if code > 0 || err != nil || !strings.Contains(out, "decided as before") {
+		t.Fatalf("%d %v\n%s", code, err, out)
+	}
+	host := hostOf(t, strings.ReplaceAll(mimic, "name: dora", "name: nobody")+"---\n"+out)
+	for question, want := range map[string]offline.Answer{
+		" users victim": offline.Allowed, " groups vips": offline.Allowed, "authentication.k8s.io uids uid-7": offline.Allowed,
+		"authentication.k8s.io userextras/scope all": offline.Allowed, "authentication.k8s.io userextras/scope some": offline.Allowed,
+		"authentication.k8s.io userextras/scope other": offline.Refused, " users other": offline.Refused,
+	} {
+		part := strings.SplitN(question, " ", 3)
+		resource, sub, _ := strings.Cut(part[1], "/")
+		attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "dora", Groups: []string{user.AllAuthenticated}}, Verb: "impersonate", APIGroup: part[0], APIVersion: "v1",
+			Resource: resource, Subresource: sub, Name: part[2], ResourceRequest: true}
+		if got := host.Decide(context.Background(), attrs); got != want {
+			t.Errorf("%s: %v, want %v with\n%s", question, got, want, out)
+		}
+	}
+}
+
 func hostOf(t *testing.T, policy string) *offline.Host {
 	t.Helper()
 	documents, err := manifests.Read([]string{write(t, map[string]string{"policy.yaml": policy})}, nil)

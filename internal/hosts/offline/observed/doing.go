@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
@@ -116,6 +117,14 @@ func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
 	for _, g := range who.Groups {
 		if g != user.AllAuthenticated && g != user.AllUnauthenticated && !strings.HasPrefix(g, "system:serviceaccounts") {
 			uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "groups", Name: g})
+		}
+	}
+	if who.UID != "" {
+		uses = append(uses, suggest.Use{Verb: "impersonate", Group: authenticationv1.GroupName, Resource: "uids", Name: who.UID})
+	}
+	for key, values := range who.Extra {
+		for _, value := range values {
+			uses = append(uses, suggest.Use{Verb: "impersonate", Group: authenticationv1.GroupName, Resource: "userextras", Subresource: key, Name: value})
 		}
 	}
 	return uses
