@@ -57,6 +57,14 @@ func (f *facts) in(apiVersion string, body map[string]any) any {
 	return orNull(body)
 }
 
+// goesTo is what a connection goes to, in a version: null if the request is none.
+func (f *facts) goesTo(apiVersion string) any {
+	if f.target != nil && (!f.targetServed || apiVersion != "" && apiVersion != "v1") {
+		return types.NewErr("no conversion to %s", apiVersion)
+	}
+	return orNull(f.target)
+}
+
 func (f *facts) versions() (bodies []map[string]any) {
 	for _, b := range []map[string]any{f.object, f.old} {
 		if b != nil {

@@ -46,6 +46,9 @@ var rawAtoms = []string{
 	`options.fieldManager == request.user`,
 	`namespaceObject.metadata.labels["tier"] == "prod"`,
 	`namespaceObject == null`,
+	`target == null`,
+	`target != null && target.metadata.labels["env"] == "dev"`,
+	`target.spec.replicas > 2`,
 }
 
 type dialect int
