@@ -65,6 +65,18 @@ func (f *facts) goesTo(apiVersion string) any {
 	return orNull(f.target)
 }
 
+// name is that of the object; false if it is not known, or not given yet.
+func (f *facts) name() (string, bool) {
+	for _, b := range f.versions() {
+		if !f.readable("") {
+			return "", false
+		}
+		name, ok := metadata(b)["name"].(string)
+		return name, ok
+	}
+	return "", true
+}
+
 func (f *facts) versions() (bodies []map[string]any) {
 	for _, b := range []map[string]any{f.object, f.old} {
 		if b != nil {

@@ -112,6 +112,14 @@ func (e *pool) condition(p refmodel.Pick, r *policyv1alpha1.PolicyRule) {
 			r.When = e.draw(p, when)
 		}
 	}
+	if r.Where != "" && len(r.ResourceKinds) > 0 {
+		switch p(6) { // CA-26: some rules name connections
+		case 0:
+			r.ResourceKinds = append(r.ResourceKinds, []string{"pods/exec", "Pod/attach", "*/exec"}[p(3)])
+		case 1:
+			r.Verbs = append(r.Verbs, "exec")
+		}
+	}
 	if p(40) == 0 {
 		r.When = refmodel.Broken
 	}

@@ -155,11 +155,11 @@ func drawRequest(p refmodel.Pick) *refmodel.Request {
 	if r.Resource == "" {
 		r.APIGroup, r.Resource = "", "pods"
 	}
-	switch p(12) {
+	switch p(10) {
 	case 0:
 		r.Subresource = "scale"
 		r.Verb = []string{"update", "patch"}[p(2)]
-	case 1:
+	case 1, 2:
 		r.APIGroup, r.Resource, r.Subresource, r.Verb = "", "pods", []string{"exec", "exec", "attach"}[p(3)], "create"
 	}
 	r.Name = refmodel.Names[1+p(len(refmodel.Names)-1)]

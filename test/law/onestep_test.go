@@ -2,6 +2,7 @@ package law
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -143,9 +144,20 @@ func (ref *reference) rules(w *world, r *refmodel.Request, f *facts, hits []refm
 	return set(denies, nil, allows, false)
 }
 
+// byRequestName finds conditions on the name in the request. One that says none is about the object's (PO-20).
+var byRequestName = regexp.MustCompile(`request\.name\b`)
+
 // rule is everything that a rule demands, from left to right.
 func (ref *reference) rule(rule *policyv1alpha1.PolicyRule, r *refmodel.Request, f *facts, found refmodel.Hit) answer {
 	byName := found.Answer == refmodel.IfName
+	if !strings.Contains(rule.When, refmodel.Broken) && r.Name == "" && byRequestName.MatchString(rule.Where+" "+rule.When) {
+		object, ok := f.name()
+		if !ok {
+			return fails
+		}
+		named := *r
+		named.Name, r = object, &named
+	}
 	var demands []func() answer
 	if byName {
 		demands = append(demands, func() answer { return named(rule.ResourceNames, f) })

@@ -107,11 +107,12 @@ func (p *Program) settle() { p.settled = p.partially(nil) }
 // IsOpen reports whether a condition says nothing about the request and needs
 // the object: every request leaves it open, and it is evaluated without one.
 // Only its text needs the request. Nearly all conditions are such, so that
-// who decides them need not read the request.
+// who decides them need not read the request. One that is aimed depends on
+// what the request is for.
 func IsOpen(c Condition) bool {
 	switch c := c.(type) {
 	case *Program:
-		return !c.uses.request && !c.kind.ofField() && c.settled.truth == Unresolved
+		return !c.uses.request && c.aims == 0 && !c.kind.ofField() && c.settled.truth == Unresolved
 	case all:
 		for _, part := range c {
 			if !IsOpen(part) {
