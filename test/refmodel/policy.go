@@ -42,8 +42,8 @@ const (
 // About is what the where of a rule is about.
 type About int
 
-// What a where can be about. Nothing is what a connection has for a rule that reaches it and does not name it: there the
-// where of an allow is false, and that of a deny holds.
+// What a where can be about. Nothing is what a connection has for a rule that reaches it and does not name it: there
+// the where of an allow is false, and that of a deny holds.
 const (
 	Object About = iota
 	Target

@@ -191,7 +191,7 @@ func TestPlanOfBadInput(t *testing.T) {
 	}
 }
 
-// CA-26: a where that comes to name a connection, or no longer does, is a change of that connection and of nothing else.
+// CA-26: a where that comes to name a connection, or no longer does, changes that connection and nothing else.
 func TestPlanOfNamedConnections(t *testing.T) {
 	const role = `
 apiVersion: authorization.proviso.dev/v1alpha1

@@ -10,12 +10,12 @@ import (
 )
 
 // NamedConnections are the connections that a rule names: by their subresource, or by the verb exec or proxy. On those
-// its `where` is about the target; on others that it reaches, by a wildcard, `where` has no object. Only the text of the
-// rule counts, so that nothing that is served changes what a rule means.
+// its `where` is about the target. On others that it reaches, by a wildcard, `where` has no object. Only the text of
+// the rule counts, so nothing that is served later changes what a rule means.
 func NamedConnections(rule *policyv1alpha1.PolicyRule) connect.Set {
 	var kinds []matching.Pattern
 	for _, entry := range rule.ResourceKinds {
-		p, err := matching.ParseKind(entry) // a negated entry names nothing: "-" is part of its name then
+		p, err := matching.ParseKind(entry) // a negated entry is not a name
 		if err == nil && p.Mode == matching.SubExact && connect.Connects(p.Sub) {
 			kinds = append(kinds, p)
 		}

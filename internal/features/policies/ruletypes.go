@@ -16,9 +16,9 @@ import (
 // maxCheckedKinds bounds how many schemas one rule is checked against.
 const maxCheckedKinds = 8
 
-// RuleTypes finds the schemas that an expression of a rule must fit, when it is written: those of the kinds it names, if
-// it names them one by one and they are served (CA-11). A where on a connection that is named is about its target. A
-// rule for everything, for other subresources or for what is not served yet is left unchecked; it is evaluated with
+// RuleTypes finds the schemas that an expression of a rule must fit, when it is written: those of the kinds it names,
+// if it names them one by one and they are served (CA-11). A where on a connection that is named is about its target.
+// A rule for everything, for other subresources or for what is not served yet is left unchecked; it is evaluated with
 // whatever comes.
 func RuleTypes(rule *policyv1alpha1.PolicyRule, kind expr.Kind, served *snapshot.Served, find func(schema.GroupVersionKind) (*spec.Schema, error)) []*expr.Type {
 	var types []*expr.Type

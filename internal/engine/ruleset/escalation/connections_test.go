@@ -70,7 +70,7 @@ func TestWhereOnConnectionsIsHeldByName(t *testing.T) {
 	}
 }
 
-// CA-26, PO-12: whatever where is about, an object, a target or nothing, nobody gains by a grant what its writer has not.
+// CA-26, PO-12: whatever where is about, an object, a target or nothing, a grant gives only what its writer has.
 func TestWhereOnConnectionsGainsNothing(t *testing.T) {
 	accepted, gained := 0, 0
 	law.Rounds(t, 3000, func(seed int64) int {
