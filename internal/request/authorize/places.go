@@ -129,7 +129,7 @@ func (n *named) gives(ctx context.Context, hit ruleset.Hit, a ruleset.Action, na
 func isPossible(ctx context.Context, c expr.Condition, req *expr.Request) bool {
 	cfg := expr.DataConfig{Operation: operationOf(req.Verb), OwnKind: true, Objects: unknownObjects{}}
 	if connect.Of(req.APIGroup, req.Resource, req.Subresource) != connect.None {
-		cfg.OwnKind, cfg.Target = false, expr.Reached{Err: expr.ErrNotKnown}
+		cfg.Target = expr.Reached{Err: expr.ErrNotKnown}
 	}
 	data := expr.NewData(cfg)
 	holds, err := c.Evaluate(ctx, req, expr.Allow, data)
