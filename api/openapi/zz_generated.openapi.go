@@ -1740,7 +1740,7 @@ func schema_proviso_api_access_v1alpha1_TokenRule(ref common.ReferenceCallback) 
 					},
 					"where": {
 						SchemaProps: spec.SchemaProps{
-							Description: "where is a CEL expression about \"resource\", the object itself: `resource.spec.storageClassName == \"dev\"`. In an allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors imply it.",
+							Description: "where is a CEL expression about \"resource\", the object itself: `resource.spec.storageClassName == \"dev\"`. In an allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors imply it. On a connection that the rule names, by its subresource (pods/exec) or by the verb exec or proxy, \"resource\" is the target: the pod, service or node. On one that it reaches by \"*\" alone, where is false.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6562,7 +6562,7 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 					},
 					"where": {
 						SchemaProps: spec.SchemaProps{
-							Description: "where is a CEL expression about \"resource\", the object itself: `resource.spec.storageClassName == \"dev\"`. In an allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors imply it.",
+							Description: "where is a CEL expression about \"resource\", the object itself: `resource.spec.storageClassName == \"dev\"`. In an allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors imply it. On a connection that the rule names, by its subresource (pods/exec) or by the verb exec or proxy, \"resource\" is the target: the pod, service or node. On one that it reaches by \"*\" alone, where is false.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -57,6 +57,26 @@ func (f *facts) in(apiVersion string, body map[string]any) any {
 	return orNull(body)
 }
 
+// goesTo is what a connection goes to, in a version: null if the request is none.
+func (f *facts) goesTo(apiVersion string) any {
+	if f.target != nil && (!f.targetServed || apiVersion != "" && apiVersion != "v1") {
+		return types.NewErr("no conversion to %s", apiVersion)
+	}
+	return orNull(f.target)
+}
+
+// name is that of the object; false if it is not known, or not given yet.
+func (f *facts) name() (string, bool) {
+	for _, b := range f.versions() {
+		if !f.readable("") {
+			return "", false
+		}
+		name, ok := metadata(b)["name"].(string)
+		return name, ok
+	}
+	return "", true
+}
+
 func (f *facts) versions() (bodies []map[string]any) {
 	for _, b := range []map[string]any{f.object, f.old} {
 		if b != nil {

@@ -46,6 +46,9 @@ var rawAtoms = []string{
 	`options.fieldManager == request.user`,
 	`namespaceObject.metadata.labels["tier"] == "prod"`,
 	`namespaceObject == null`,
+	`target == null`,
+	`target != null && target.metadata.labels["env"] == "dev"`,
+	`target.spec.replicas > 2`,
 }
 
 type dialect int
@@ -107,6 +110,14 @@ func (e *pool) condition(p refmodel.Pick, r *policyv1alpha1.PolicyRule) {
 		restriction(p, r)
 		if p(4) == 0 {
 			r.When = e.draw(p, when)
+		}
+	}
+	if r.Where != "" && len(r.ResourceKinds) > 0 {
+		switch p(6) { // CA-26: some rules name connections
+		case 0:
+			r.ResourceKinds = append(r.ResourceKinds, []string{"pods/exec", "Pod/attach", "*/exec"}[p(3)])
+		case 1:
+			r.Verbs = append(r.Verbs, "exec")
 		}
 	}
 	if p(40) == 0 {

@@ -24,6 +24,9 @@ type facts struct {
 	// ownKind tells that the bodies are of the resource's own kind, served that the kind has a preferred version.
 	ownKind, served bool
 	namespace       any // what namespaceObject is: a map, nil or an error
+	// target is what a connection goes to, which is served or not; nil if the request is none.
+	target       map[string]any
+	targetServed bool
 }
 
 var errNoNamespace = errors.New("no such namespace")
@@ -78,7 +81,8 @@ func drawFacts(p refmodel.Pick, w *world, r *refmodel.Request) *facts {
 	switch r.Subresource {
 	case "scale":
 		f.kind, f.ownKind, f.served = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, false, true
-	case "exec":
+	case "exec", "attach":
+		f.target, f.targetServed = drawBody(p, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, r.Name), f.served
 		f.kind, f.ownKind, f.served = schema.GroupVersionKind{Version: "v1", Kind: "PodExecOptions"}, false, true
 	}
 	name := r.Name
@@ -102,7 +106,7 @@ func drawFacts(p refmodel.Pick, w *world, r *refmodel.Request) *facts {
 	if p(2) == 0 {
 		f.options = map[string]any{"fieldManager": []string{"alice", "bob"}[p(2)]}
 	}
-	if r.Subresource == "exec" {
+	if f.target != nil {
 		// Admission has the options of a connection as its object. Conditions have them as options, and no object
 		// (CA-9).
 		f.operation, f.options, f.object = admission.Connect, f.object, nil
@@ -151,12 +155,12 @@ func drawRequest(p refmodel.Pick) *refmodel.Request {
 	if r.Resource == "" {
 		r.APIGroup, r.Resource = "", "pods"
 	}
-	switch p(12) {
+	switch p(10) {
 	case 0:
 		r.Subresource = "scale"
 		r.Verb = []string{"update", "patch"}[p(2)]
-	case 1:
-		r.APIGroup, r.Resource, r.Subresource, r.Verb = "", "pods", "exec", "create"
+	case 1, 2:
+		r.APIGroup, r.Resource, r.Subresource, r.Verb = "", "pods", []string{"exec", "exec", "attach"}[p(3)], "create"
 	}
 	r.Name = refmodel.Names[1+p(len(refmodel.Names)-1)]
 	if r.Subresource == "" && (r.Verb == "create" || r.Verb == "deletecollection") {

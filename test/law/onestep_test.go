@@ -2,6 +2,7 @@ package law
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ type reference struct {
 
 func newReference() (*reference, error) {
 	var vars []cel.EnvOption
-	for _, name := range []string{"request", "object", "oldObject", "options", "operation", "namespaceObject", "impersonatedRequest", "resource"} {
+	for _, name := range []string{"request", "object", "oldObject", "options", "operation", "target", "namespaceObject", "impersonatedRequest", "resource"} {
 		vars = append(vars, cel.Variable(name, cel.DynType))
 	}
 	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(
@@ -132,7 +133,7 @@ func (ref *reference) rules(w *world, r *refmodel.Request, f *facts, hits []refm
 	for _, h := range hits {
 		a := yes
 		if h.Answer != refmodel.Yes {
-			a = ref.rule(w.rule(h), r, f, h.Answer == refmodel.IfName)
+			a = ref.rule(w.rule(h), r, f, h)
 		}
 		if h.Deny {
 			denies = append(denies, a)
@@ -143,8 +144,20 @@ func (ref *reference) rules(w *world, r *refmodel.Request, f *facts, hits []refm
 	return set(denies, nil, allows, false)
 }
 
+// byRequestName finds conditions on the name in the request. One that says none is about the object's (PO-20).
+var byRequestName = regexp.MustCompile(`request\.name\b`)
+
 // rule is everything that a rule demands, from left to right.
-func (ref *reference) rule(rule *policyv1alpha1.PolicyRule, r *refmodel.Request, f *facts, byName bool) answer {
+func (ref *reference) rule(rule *policyv1alpha1.PolicyRule, r *refmodel.Request, f *facts, found refmodel.Hit) answer {
+	byName := found.Answer == refmodel.IfName
+	if !strings.Contains(rule.When, refmodel.Broken) && r.Name == "" && byRequestName.MatchString(rule.Where+" "+rule.When) {
+		object, ok := f.name()
+		if !ok {
+			return fails
+		}
+		named := *r
+		named.Name, r = object, &named
+	}
 	var demands []func() answer
 	if byName {
 		demands = append(demands, func() answer { return named(rule.ResourceNames, f) })
@@ -161,7 +174,7 @@ func (ref *reference) rule(rule *policyv1alpha1.PolicyRule, r *refmodel.Request,
 		}
 	}
 	if rule.Where != "" && !strings.Contains(rule.When, refmodel.Broken) {
-		demands = append(demands, func() answer { return ref.where(rule, r, f) })
+		demands = append(demands, func() answer { return ref.where(rule, r, f, found) })
 	}
 	if rule.When != "" && !strings.Contains(rule.When, refmodel.Broken) {
 		demands = append(demands, func() answer { return ref.when(rule.When, rule.APIVersion, r, f) })
@@ -186,13 +199,17 @@ func (ref *reference) rule(rule *policyv1alpha1.PolicyRule, r *refmodel.Request,
 func (ref *reference) when(source, apiVersion string, r *refmodel.Request, f *facts) answer {
 	return ref.evaluate(source, map[string]any{
 		"request": requestVariable(r), "object": f.in(apiVersion, f.object), "oldObject": f.in(apiVersion, f.old), "options": orNull(f.options),
-		"operation": string(f.operation), "namespaceObject": namespaceVariable(f.namespace), "impersonatedRequest": types.NullValue,
+		"target": f.goesTo(apiVersion), "operation": string(f.operation), "namespaceObject": namespaceVariable(f.namespace), "impersonatedRequest": types.NullValue,
 	})
 }
 
-// where must hold for every version of the object in an allow, and for any in a deny, where failing is matching.
-func (ref *reference) where(rule *policyv1alpha1.PolicyRule, r *refmodel.Request, f *facts) answer {
+// where must hold for every version of the object in an allow, and for any in a deny, where failing is matching. On a
+// connection that the rule names, the target is the only one (CA-26).
+func (ref *reference) where(rule *policyv1alpha1.PolicyRule, r *refmodel.Request, f *facts, found refmodel.Hit) answer {
 	var each []answer
+	if found.About == refmodel.Target {
+		each = append(each, ref.evaluate(rule.Where, map[string]any{"request": requestVariable(r), "resource": f.goesTo(rule.APIVersion)}))
+	}
 	for _, version := range []map[string]any{f.old, f.object} {
 		if version != nil && f.ownKind {
 			each = append(each, ref.evaluate(rule.Where, map[string]any{"request": requestVariable(r), "resource": f.in(rule.APIVersion, version)}))

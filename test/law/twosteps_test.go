@@ -72,6 +72,7 @@ func (tr *trial) world(t testing.TB, seed int64, p refmodel.Pick, requests, bodi
 		found := w.Hits(r)
 		for range bodies {
 			f := drawFacts(p, w, r)
+			w.target = f.target
 			want := tr.ref.chain(w, found, r, f)
 			if wrong := tr.compare(ctx, w, r, f, decision, want); wrong != "" {
 				t.Fatalf("seed %d: %s; one step: %s (failed %v)\nfilter: %s %s\n%s", seed, wrong, want.decision, want.failed, decision, reason, describe(w, r, f))
@@ -160,7 +161,7 @@ func (tr *trial) compare(ctx context.Context, w *world, r *refmodel.Request, f *
 func describe(w *world, r *refmodel.Request, f *facts) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chain %v\nrequest %s %s %q %s.%s/%s name %q in %q groups %q\n", w.order, r.User.GetName(), r.Verb, r.Path, r.Resource, r.APIGroup, r.Subresource, r.Name, r.Namespace, r.User.GetGroups())
-	fmt.Fprintf(&b, "operation %s kind %s own %v\nobject %v\nold %v\n", f.operation, f.kind, f.ownKind, f.object, f.old)
+	fmt.Fprintf(&b, "operation %s kind %s own %v\nobject %v\nold %v\ntarget %v\n", f.operation, f.kind, f.ownKind, f.object, f.old, f.target)
 	for _, master := range []bool{true, false} {
 		for _, h := range w.Policy(r, master) {
 			fmt.Fprintf(&b, "master %v: %+v\n  %+v %+v\n", master, h, *w.rule(h), w.rule(h).AttributeRestrictions)

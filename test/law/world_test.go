@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -32,6 +33,13 @@ type world struct {
 	gate     *authorize.Gate
 	filter   authorizer.Authorizer
 	enforcer *enforce.Plugin
+	// target is what the connection that is being admitted goes to.
+	target map[string]any
+}
+
+// Target implements enforce.Targets.
+func (w *world) Target(context.Context, schema.GroupResource, string, string) (runtime.Object, error) {
+	return &unstructured.Unstructured{Object: w.target}, nil
 }
 
 // rule finds the rule of a hit.
@@ -112,7 +120,7 @@ func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 	}
 	w.gate = authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Local: here})
 	w.filter = w.gate.AtFilter()
-	w.enforcer = enforce.New(enforce.Config{Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) {
+	w.enforcer = enforce.New(enforce.Config{Targets: w, Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) {
 		ns, ok := w.namespaces[name]
 		if !ok {
 			return nil, errNoNamespace

@@ -17,6 +17,7 @@ type Hit struct {
 	Rule    int
 	Deny    bool
 	Answer  Answer
+	About   About // of its where
 }
 
 // World is everything that Policy and RBAC consist of.
@@ -54,7 +55,7 @@ func (w *World) Policy(q *Request, master bool) (hits []Hit) {
 			}
 			for i, r := range w.policyRules(from, b.RoleName) {
 				if a := w.policyRule(&r, q); a != No {
-					hits = append(hits, Hit{"Policy " + c.Namespace + "/" + c.Name + "/" + name, "Policy " + from + "/" + b.RoleName, i, r.Deny, a})
+					hits = append(hits, Hit{"Policy " + c.Namespace + "/" + c.Name + "/" + name, "Policy " + from + "/" + b.RoleName, i, r.Deny, a, about(&r, q)})
 				}
 			}
 		}
@@ -84,7 +85,7 @@ func (w *World) RBAC(q *Request, cluster bool) (hits []Hit) {
 		role, rules := w.rbacRules(ref, ns)
 		for i, r := range rules {
 			if rbacRule(&r, q) {
-				hits = append(hits, Hit{binding, role, i, false, Yes})
+				hits = append(hits, Hit{Binding: binding, Role: role, Rule: i, Answer: Yes})
 			}
 		}
 	}

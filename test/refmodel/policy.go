@@ -35,7 +35,39 @@ const (
 const (
 	Broken   = "BROKEN"
 	Personal = "request.user"
+	// Whole is a where.
+	Whole = "whole"
 )
+
+// About is what the where of a rule is about.
+type About int
+
+// What a where can be about. Nothing is what a connection has for a rule that reaches it and does not name it: there
+// the where of an allow is false, and that of a deny holds.
+const (
+	Object About = iota
+	Target
+	Nothing
+)
+
+// about says what the where of a rule is about in a request (CA-26).
+func about(r *policyv1alpha1.PolicyRule, q *Request) About {
+	c := q.connect()
+	if c == "" {
+		return Object
+	}
+	if slices.Contains(r.Verbs, c) {
+		return Target
+	}
+	for _, entry := range r.ResourceKinds {
+		left, sub, _ := strings.Cut(strings.ToLower(entry), "/")
+		name, group, _ := strings.Cut(left, ".")
+		if sub == q.Subresource && group == "" && slices.Contains([]string{"*", q.Resource, strings.TrimSuffix(q.Resource, "s")}, name) {
+			return Target
+		}
+	}
+	return Nothing
+}
 
 // policyRule reads one rule of Policy.
 func (w *World) policyRule(r *policyv1alpha1.PolicyRule, q *Request) Answer {

@@ -41,15 +41,51 @@ rules:
 ---
 apiVersion: authorization.proviso.dev/v1alpha1
 kind: Role
+metadata: {name: lookers, namespace: reach}
+rules:
+- {verbs: [exec, get], resourceKinds: [pods, pods/exec], where: 'resource.metadata.labels.debug == "yes" && resource.spec.containers[0].name == "c"'}
+- {verbs: ['*'], resourceKinds: [pods/proxy], where: 'resource.metadata.labels.debug == "yes"'}
+- {verbs: [proxy], resourceKinds: [services], where: 'resource.metadata.labels.debug == "yes" && resource.spec.ports[0].port == 80'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: wanderers, namespace: reach}
+rules:
+- {verbs: ['*'], resourceKinds: ['*'], where: 'resource.metadata.labels.debug == "yes"'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: cautious, namespace: reach}
+rules:
+- {verbs: [exec, proxy], resourceKinds: [pods]}
+- {deny: true, verbs: [exec], resourceKinds: [pods], where: 'has(resource.metadata.labels) && "closed" in resource.metadata.labels'}
+- {deny: true, verbs: [create], resourceKinds: ['pods/*', -pods/exec], where: 'has(resource.metadata.labels) && "closed" in resource.metadata.labels'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
 metadata: {name: reach-nodes, namespace: master}
 rules:
 - {verbs: [proxy], resourceKinds: [nodes], when: 'target.metadata.labels.debug == "yes"'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: reach-where, namespace: master}
+rules:
+- {verbs: [proxy], resourceKinds: [nodes], where: 'resource.metadata.labels.debug == "yes"'}
 ---
 {apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: debuggers, namespace: reach}, roleRef: {namespace: reach, name: debuggers}, userNames: [reach-dora]}
 ---
 {apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: careful, namespace: reach}, roleRef: {namespace: reach, name: careful}, userNames: [reach-carl]}
 ---
 {apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: reach-nodes, namespace: master}, roleRef: {namespace: master, name: reach-nodes}, userNames: [reach-dora]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: lookers, namespace: reach}, roleRef: {namespace: reach, name: lookers}, userNames: [reach-luis]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: wanderers, namespace: reach}, roleRef: {namespace: reach, name: wanderers}, userNames: [reach-wim]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: cautious, namespace: reach}, roleRef: {namespace: reach, name: cautious}, userNames: [reach-cora]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: reach-where, namespace: master}, roleRef: {namespace: master, name: reach-where}, userNames: [reach-luis]}
 ---
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: reach}}
 ---
@@ -142,6 +178,8 @@ func TestConnectionsSeeTheirTarget(t *testing.T) {
 			t.Errorf("%s exec of sh: got %d %s", method, code, said)
 		}
 	}
+	t.Run("where", func(t *testing.T) { connectionsWhere(t, s, passes, hides) })
+
 	// The state counts that is read.
 	admin := kubernetes.NewForConfigOrDie(s.admin).CoreV1().Pods("reach")
 	_, err := admin.Patch(t.Context(), "shut", types.MergePatchType, []byte(`{"metadata":{"labels":{"debug":"yes"}}}`), metav1.PatchOptions{})
@@ -151,9 +189,61 @@ func TestConnectionsSeeTheirTarget(t *testing.T) {
 	t.Run("reviews", func(t *testing.T) { reviewsOfConnections(t, s) })
 }
 
+// CA-26: a where is about the target on a connection that its rule names, and false on one that it reaches by a
+// wildcard.
+func connectionsWhere(t *testing.T, s *instance, passes func(*rest.Config, string, string), hides func(*rest.Config, string, string, string, string)) {
+	luis, wim, cora := s.as("reach-luis"), s.as("reach-wim"), s.as("reach-cora")
+	const pods, services = "/api/v1/namespaces/reach/pods/", "/api/v1/namespaces/reach/services/"
+	refuses := func(config *rest.Config, method, path string) {
+		t.Helper()
+		if code, said := dial(t, config, method, path); code != http.StatusForbidden {
+			t.Errorf("%s %s: got %d %s, want 403", method, path, code, said)
+		}
+	}
+	s.await("the policy of where to be in effect", func() (bool, error) {
+		node, _ := dial(t, luis, http.MethodGet, "/api/v1/nodes/reach-open/proxy/")
+		exec, _ := dial(t, luis, http.MethodPost, pods+"open/exec?command=ps")
+		get, _ := dial(t, wim, http.MethodGet, pods+"open")
+		proxy, _ := dial(t, cora, http.MethodPost, pods+"shut/exec?command=ps")
+		return node != http.StatusForbidden && exec != http.StatusForbidden && get == http.StatusOK && proxy == http.StatusNotFound, nil
+	})
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, rest := range []string{"/exec?command=ps", "/attach?stdout=true", "/portforward", "/proxy/"} {
+			passes(luis, method, pods+"open"+rest)
+			hides(luis, method, pods, "shut", rest)
+			hides(luis, method, pods, "bare", rest) // it has no labels: the condition fails
+			refuses(wim, method, pods+"open"+rest)  // by a wildcard
+		}
+		passes(luis, method, services+"open/proxy/")
+		hides(luis, method, services, "shut", "/proxy/")
+		refuses(wim, method, services+"open/proxy/")
+		passes(luis, method, "/api/v1/nodes/reach-open/proxy/")
+		hides(luis, method, "/api/v1/nodes/", "reach-shut", "/proxy/")
+		passes(cora, method, pods+"open/exec?command=sh")
+		hides(cora, method, pods, "shut", "/exec?command=sh")
+		refuses(cora, method, pods+"open/proxy/") // a deny by a wildcard holds
+	}
+	// The object is the object as before, in the same rule.
+	for path, want := range map[string]int{"open": http.StatusOK, "shut": http.StatusNotFound, "none": http.StatusNotFound} {
+		if code, said := dial(t, luis, http.MethodGet, pods+path); code != want {
+			t.Errorf("get %s: got %d %s, want %d", path, code, said, want)
+		}
+	}
+}
+
 // CA-26, CA-27: a review says the condition, and the client reads it.
 func reviewsOfConnections(t *testing.T, s *instance) {
-	client, err := accessreviews.New(s.as("reach-dora"))
+	for user, want := range map[string]string{
+		"reach-dora": `target.metadata.labels.debug == \"yes\"`,
+		"reach-luis": `target.spec.containers[0].name == \"c\"`,
+	} {
+		reviewOfConnection(t, s, user, want)
+	}
+}
+
+func reviewOfConnection(t *testing.T, s *instance, user, want string) {
+	t.Helper()
+	client, err := accessreviews.New(s.as(user))
 	fine(t, "client", err)
 	answer, err := client.Self(t.Context(), &reviewv1.SelfSubjectAccessReview{Spec: reviewv1.SelfSubjectAccessReviewSpec{
 		SelfSubjectAccessReviewSpec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -162,7 +252,7 @@ func reviewsOfConnections(t *testing.T, s *instance) {
 	}})
 	fine(t, "review", err)
 	text, _ := json.Marshal(answer.Status)
-	if answer.Status.Allowed || len(answer.Status.ConditionsChain) != 1 || !strings.Contains(string(text), `target.metadata.labels.debug == \"yes\"`) {
+	if answer.Status.Allowed || len(answer.Status.ConditionsChain) != 1 || !strings.Contains(string(text), want) {
 		t.Errorf("got %s", text)
 	}
 }

@@ -60,14 +60,15 @@ func (s Step) effect() expr.Effect {
 	return expr.Allow
 }
 
-// Same tells that two accesses are made of the same conditions. Conditions that are not expressions, such as those on
-// names, are the same if they are made of the same values.
-func (a Access) Same(b Access) bool {
+// Same tells that two accesses are made of the same conditions, for requests like one: it says what a `where` is about.
+// Conditions that are not
+// expressions, such as those on names, are the same if they are made of the same values.
+func (a Access) Same(b Access, like *expr.Request) bool {
 	equal := func(x, y expr.Condition) bool {
 		p, ok := x.(*expr.Program)
 		q, too := y.(*expr.Program)
 		if ok && too {
-			return p.Source() == q.Source() && p.Kind() == q.Kind() && p.APIVersion() == q.APIVersion()
+			return p.Source() == q.Source() && p.Kind() == q.Kind() && p.APIVersion() == q.APIVersion() && p.AimsAt(like) == q.AimsAt(like)
 		}
 		return ok == too && reflect.DeepEqual(x, y)
 	}
@@ -127,7 +128,7 @@ const DefaultBudget = 100_000
 
 // Compare answers how after relates to before among the requests and objects of the universe.
 func (c *Comparer) Compare(ctx context.Context, before, after Access, u Universe) Result {
-	if before.Same(after) {
+	if before.Same(after, u.like()) {
 		return Result{Relation: Equivalent}
 	}
 	s, err := c.prepare(ctx, before, after, u)
@@ -229,18 +230,18 @@ func (r *reader) condition(c expr.Condition, effect expr.Effect, u Universe) *fo
 func (r *reader) part(c expr.Condition, effect expr.Effect, u Universe) *formula {
 	switch c := c.(type) {
 	case *expr.Program:
-		return r.source(c.Source(), c.Kind(), effect, u)
+		return r.source(c.Source(), c.Kind(), effect, u, c.AimsAt(u.like()))
 	case twin:
 		if source, kind := c.Twin(effect); source != "" {
-			return r.source(source, kind, effect, u)
+			return r.source(source, kind, effect, u, false)
 		}
 	}
 	return &formula{op: leaf, atom: r.other(c, effect)}
 }
 
 // source is the formula of an expression. A where of an allow must hold for every version that there is, one of a deny
-// for any, and one that fails counts as holding.
-func (r *reader) source(source string, kind expr.Kind, effect expr.Effect, u Universe) *formula {
+// for any, and one that fails counts as holding. One that is aimed is about the target.
+func (r *reader) source(source string, kind expr.Kind, effect expr.Effect, u Universe, aimed bool) *formula {
 	e, issues := r.syntax(source)
 	if len(issues) > 0 {
 		r.failed = issues
@@ -250,7 +251,12 @@ func (r *reader) source(source string, kind expr.Kind, effect expr.Effect, u Uni
 		return r.formula(e)
 	}
 	var versions []*formula
-	if u.OwnKind {
+	switch {
+	case aimed:
+		if u.Connects {
+			versions = append(versions, r.formula(expr.About(e, "target")))
+		}
+	case u.OwnKind:
 		if u.OldObject != nil {
 			versions = append(versions, r.formula(expr.About(e, "oldObject")))
 		}

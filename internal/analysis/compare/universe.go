@@ -29,6 +29,15 @@ type Universe struct {
 	Valid func(object map[string]any) bool
 }
 
+// like is a request of the universe, as far as it is known what they are for.
+func (u Universe) like() *expr.Request {
+	text := func(field string) string {
+		known, _ := u.Known["request."+field].(string)
+		return known
+	}
+	return &expr.Request{Verb: text("verb"), APIGroup: text("apiGroup"), Resource: text("resource"), Subresource: text("subresource")}
+}
+
 // Of is the universe of an operation on objects of one shape.
 func Of(operation string, shape *Shape) Universe {
 	u := Universe{Operation: operation, OwnKind: true, Known: map[string]any{}}

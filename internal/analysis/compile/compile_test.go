@@ -116,6 +116,10 @@ func TestVerdicts(t *testing.T) {
 		{"a condition on writes", rule{Verbs: []string{"create"}, ResourceKinds: []string{"pods"}, Where: small}, Stronger, "", "/pods create", "/pods get"},
 		{"a condition on reads", rule{Verbs: []string{"create", "get"}, ResourceKinds: []string{"pods"}, Where: small}, Impossible, "reads under a condition", "/pods create", "/pods get"},
 		{"a condition on a connection", rule{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}, When: `request.user == "ann"`}, Impossible, "condition on connections", "", "/pods/exec create"},
+		// CA-26: a where about a target cannot be had, and is not left out.
+		{"a where on a connection", rule{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}, Where: small}, Impossible, "condition on connections", "", "/pods/exec create"},
+		{"a where on a connection by its name", rule{Verbs: []string{"create"}, ResourceKinds: []string{"pods", "pods/exec"}, Where: small}, Impossible, "condition on connections", "/pods create", "/pods/exec create"},
+		{"a deny with where on a connection", rule{Deny: true, Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}, Where: small}, Impossible, "conditions on connections", "", ""},
 		{"a body of another kind", rule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments/scale"}, Where: small}, Exact, "", "", "apps/deployments/scale update"},
 		{"fieldsMutable", rule{Verbs: []string{"update"}, ResourceKinds: []string{"pods"}, AttributeRestrictions: &policyv1alpha1.AttributeRestrictions{FieldsMutable: []string{"labels"}}},
 			Impossible, "fieldsMutable", "", "/pods update"},

@@ -3,6 +3,7 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,8 @@ type worlds struct {
 	all []compare.Universe
 	// rest tells that there are more, of which nothing can be said: connections, and reads under a when.
 	rest bool
-	// bodiless tells that there are requests in which a where never holds: their body is not the object.
+	// bodiless tells that there are requests in which a where never holds: their body is not the object, and the rule
+	// does not name them as connections.
 	bodiless bool
 }
 
@@ -55,6 +57,7 @@ func (c *checker) conditions(r role) {
 				c.say(Remark{Code: codeBroken, Severity: Error, Object: r.object, Path: at, Message: fmt.Sprintf("%s does not compile: %v", e.field, issues)})
 				continue
 			}
+			program = program.Aimed(ruleset.NamedConnections(rule))
 			w := about[i]
 			always, never := c.constant(w, rule.Deny, program)
 			if e.field == "where" && w.bodiless && !w.rest && len(w.all) == 0 {
@@ -118,6 +121,7 @@ func (c *checker) failing(r role, at []any, w worlds, rule *policyv1alpha1.Polic
 	if len(issues) > 0 {
 		return
 	}
+	either = either.Aimed(ruleset.NamedConnections(rule))
 	for _, u := range w.all[:min(len(w.all), maxWorlds)] {
 		witness, _, _ := c.Comparer.Always(c.ctx, either, u)
 		if witness == nil {
@@ -137,6 +141,9 @@ func shown(w *compare.Witness) string {
 	object, called := w.Object, "the object"
 	if object == nil {
 		object, called = w.OldObject, "the stored object"
+	}
+	if object == nil {
+		object, called = w.Target, "connections to the object"
 	}
 	if object == nil {
 		return "some requests"
@@ -191,7 +198,7 @@ func (c *checker) worldsOf(r role) []worlds {
 	}
 	for i := range out {
 		if wide := ruleset.Coverage(&r.policy[i], c.Index.Kinds()).Wildcard; wide || len(out[i].all) > maxWorlds {
-			out[i].all = widest(out[i].all)
+			out[i].all = widest(out[i].all, ruleset.NamedConnections(&r.policy[i]))
 		}
 	}
 	return out
@@ -213,7 +220,8 @@ func (w *worlds) add(res plan.Resource, target *compare.Shape, verb string, rule
 	if connects {
 		operation = "CONNECT" // there is no object, which a condition may overlook
 	}
-	if rule.Where != "" && (connects || !res.Own && operation != "") {
+	aimed := ruleset.NamedConnections(rule).Has(res.Group, res.Resource, res.Subresource)
+	if rule.Where != "" && !aimed && (connects || !res.Own && operation != "") {
 		w.bodiless = true // a where is about the object, which such a request does not have
 		return
 	}
@@ -241,15 +249,24 @@ func (w *worlds) add(res plan.Resource, target *compare.Shape, verb string, rule
 }
 
 // widest are worlds in which nothing is known of the kind, one for each operation: what holds in them holds in all.
-func widest(all []compare.Universe) (out []compare.Universe) {
+// Of a connection it is known which one it is, and what it goes to, if a where is about that.
+func widest(all []compare.Universe, aims connect.Set) (out []compare.Universe) {
 	for _, u := range all {
-		if slices.ContainsFunc(out, func(o compare.Universe) bool { return o.Operation == u.Operation && o.OwnKind == u.OwnKind }) {
+		known, target := map[string]any{}, (*compare.Shape)(nil)
+		resource, _ := u.Known["request.resource"].(string)
+		if subresource, _ := u.Known["request.subresource"].(string); u.Connects && aims.Has("", resource, subresource) {
+			known = map[string]any{"request.apiGroup": "", "request.resource": resource, "request.subresource": subresource}
+			target = u.Target
+		}
+		if slices.ContainsFunc(out, func(o compare.Universe) bool {
+			return o.Operation == u.Operation && o.OwnKind == u.OwnKind && maps.Equal(o.Known, known)
+		}) {
 			continue
 		}
 		wide := compare.Of(u.Operation, compare.Unknown())
-		wide.OwnKind, wide.Namespaced, wide.Connects = u.OwnKind, true, u.Connects
+		wide.OwnKind, wide.Namespaced, wide.Connects, wide.Known, wide.Target = u.OwnKind, true, u.Connects, known, target
 		out = append(out, wide)
 	}
-	slices.SortFunc(out, func(a, b compare.Universe) int { return strings.Compare(a.Operation, b.Operation) })
+	slices.SortStableFunc(out, func(a, b compare.Universe) int { return strings.Compare(a.Operation, b.Operation) })
 	return out
 }

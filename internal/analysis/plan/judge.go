@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
@@ -190,7 +191,7 @@ func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, look
 		return f
 	}
 	x, y := access(before), access(after)
-	if x.Same(y) {
+	if x.Same(y, expr.NewRequest(attrs)) {
 		return nil
 	}
 	looks.note(x, y)

@@ -3,13 +3,14 @@ package plan
 import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
 // SameFor tells that a request stands the same before and after, whatever its object is: then it need not be known.
 func SameFor(before, after *ruleset.Index, attrs authorizer.Attributes) bool {
 	x, y := before.Decide(attrs), after.Decide(attrs)
-	return x.Certainty == y.Certainty && access(x).Same(access(y))
+	return x.Certainty == y.Certainty && access(x).Same(access(y), expr.NewRequest(attrs))
 }
 
 // RuleFor names the rule that makes the difference for a request.

@@ -250,25 +250,32 @@ func TestLintKnowsWhatRequestsShow(t *testing.T) {
 {apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: r, namespace: master}, roleRef: {namespace: master, name: r}, userNames: [ann]}
 `
 	for rule, want := range map[string]string{
-		`{verbs: [create], resourceKinds: [pods/exec], where: 'resource.metadata.name == "x"'}`:                        "PV009",
-		`{verbs: [create], resourceKinds: [pods/eviction], where: 'resource.metadata.name == "x"'}`:                    "PV009",
-		`{verbs: [exec], resourceKinds: [pods], where: 'resource.metadata.name == "x"'}`:                               "PV009", // CA-26
-		`{verbs: [exec], resourceKinds: [pods], when: 'object.metadata.name == "x"'}`:                                  "PV009 PV015",
-		`{verbs: [exec], resourceKinds: [pods], when: 'target.metadata.name == "x"'}`:                                  "",
-		`{deny: true, verbs: [exec], resourceKinds: [pods], when: 'target.metadata.?labels.debug.orValue("") == "x"'}`: "",
-		`{verbs: [exec], resourceKinds: [pods], when: 'target.metadata.name == "x" && target.metadata.name == "y"'}`:   "PV009",
-		`{verbs: [create], resourceKinds: [pods/exec], when: 'request.name == "x"'}`:                                   "",
-		`{verbs: [update], resourceKinds: [pods/status], where: 'resource.metadata.name == "x"'}`:                      "",
-		`{verbs: [create], resourceKinds: [pods/exec, pods], where: 'resource.metadata.namespace == "x"'}`:             "",
-		`{verbs: [get], resourceKinds: [pods/log], where: 'resource.metadata.name == "x"'}`:                            "",
-		`{verbs: [delete], resourceKinds: [configmaps], where: 'resource.metadata.namespace == "x"'}`:                  "",
-		`{verbs: [delete], resourceKinds: [persistentvolumes], where: 'resource.metadata.namespace == "x"'}`:           "PV015",
+		// CA-26: on a connection that is named, where is about the target.
+		`{verbs: [create], resourceKinds: [pods/exec], where: 'resource.metadata.name == "x"'}`:                             "",
+		`{verbs: ['*'], resourceKinds: [pods/exec], where: 'resource.metadata.name == "x"'}`:                                "",
+		`{verbs: [create], resourceKinds: ['*/exec'], where: 'resource.metadata.name == "x"'}`:                              "",
+		`{verbs: [proxy], resourceKinds: [nodes], where: 'resource.metadata.name == "x" && resource.metadata.name == "y"'}`: "PV009",
+		`{verbs: [exec], resourceKinds: [pods], where: 'resource.metadata.namespace == "x"'}`:                               "",
+		`{verbs: [exec], resourceKinds: [pods], where: 'resource.metadata.namespace != ""'}`:                                "PV008",
+		`{deny: true, verbs: [exec], resourceKinds: [pods], where: 'resource.metadata.?labels.debug.orValue("") == "x"'}`:   "",
+		`{verbs: [create], resourceKinds: [pods/eviction], where: 'resource.metadata.name == "x"'}`:                         "PV009",
+		`{verbs: [exec], resourceKinds: [pods], where: 'resource.metadata.name == "x"'}`:                                    "",
+		`{verbs: [exec], resourceKinds: [pods], when: 'object.metadata.name == "x"'}`:                                       "PV009 PV015",
+		`{verbs: [exec], resourceKinds: [pods], when: 'target.metadata.name == "x"'}`:                                       "",
+		`{deny: true, verbs: [exec], resourceKinds: [pods], when: 'target.metadata.?labels.debug.orValue("") == "x"'}`:      "",
+		`{verbs: [exec], resourceKinds: [pods], when: 'target.metadata.name == "x" && target.metadata.name == "y"'}`:        "PV009",
+		`{verbs: [create], resourceKinds: [pods/exec], when: 'request.name == "x"'}`:                                        "",
+		`{verbs: [update], resourceKinds: [pods/status], where: 'resource.metadata.name == "x"'}`:                           "",
+		`{verbs: [create], resourceKinds: [pods/exec, pods], where: 'resource.metadata.namespace == "x"'}`:                  "",
+		`{verbs: [get], resourceKinds: [pods/log], where: 'resource.metadata.name == "x"'}`:                                 "",
+		`{verbs: [delete], resourceKinds: [configmaps], where: 'resource.metadata.namespace == "x"'}`:                       "",
+		`{verbs: [delete], resourceKinds: [persistentvolumes], where: 'resource.metadata.namespace == "x"'}`:                "PV015",
 	} {
 		dir := write(t, map[string]string{"p.yaml": fmt.Sprintf(role, rule)})
 		report, _ := findings(t, nil, dir)
 		var got []string
 		for _, f := range report.Findings {
-			if f.Code == "PV009" || f.Code == "PV015" {
+			if f.Code == "PV008" || f.Code == "PV009" || f.Code == "PV015" {
 				got = append(got, f.Code)
 			}
 		}

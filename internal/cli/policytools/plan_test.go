@@ -191,6 +191,49 @@ func TestPlanOfBadInput(t *testing.T) {
 	}
 }
 
+// CA-26: a where that comes to name a connection, or no longer does, changes that connection and nothing else.
+func TestPlanOfNamedConnections(t *testing.T) {
+	const role = `
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: debug, namespace: hammer}
+rules:
+- {verbs: ['*'], resourceKinds: [KINDS], where: 'resource.metadata.?labels.debug.orValue("") == "yes"'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: debug, namespace: hammer}
+roleRef: {namespace: hammer, name: debug}
+userNames: [ann]
+`
+	for _, test := range []struct {
+		name, before, after string
+		code                int
+		want                []string
+		no                  string
+	}{
+		{"named", "'pods/*', pods", "'pods/*', pods, pods/exec", 2, []string{"pods/exec", "If → If, wider", `"debug":"yes"`}, "pods/attach"},
+		{"not named any more", "'pods/*', pods/exec", "'pods/*'", 2, []string{"pods/exec", "If → If, narrower"}, "pods/log"},
+		{"in another way", "'pods/*', pods/exec", "'pods/*', Pod/exec", 0, []string{"Nobody gains"}, "pods/exec"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			from := write(t, map[string]string{"policy.yaml": strings.Replace(role, "KINDS", test.before, 1)})
+			out, code, err := plans(t, strings.Replace(role, "KINDS", test.after, 1), "--from", from, "-f", "-")
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %v", code, test.code, err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+			if strings.Contains(out, test.no) {
+				t.Errorf("%q in\n%s", test.no, out)
+			}
+		})
+	}
+}
+
 // CA-26: a plan compares conditions on what connections go to, with a target as the witness.
 func TestPlanOfTargets(t *testing.T) {
 	const role = `

@@ -21,6 +21,14 @@ const Verb = "create"
 // StandsIn tells the verbs of Policy that stand for a connection. No request has them.
 func StandsIn(verb string) bool { return verb == "exec" || verb == "proxy" }
 
+// Subresource is the subresource that a question is about: one that asks for a verb that stands in names none.
+func Subresource(verb, subresource string) string {
+	if subresource == "" && StandsIn(verb) {
+		return verb // their subresources have the same names
+	}
+	return subresource
+}
+
 // subresources are those that connect, whatever resource they belong to.
 var subresources = []string{"exec", "attach", "portforward", "proxy"}
 

@@ -20,8 +20,8 @@ const (
 	// When is the raw form: it sees request, object, oldObject, options,
 	// target, operation, namespaceObject and impersonatedRequest.
 	When Kind = iota
-	// Where is about `resource`, one version of the object at a time, and sees
-	// request besides.
+	// Where is about `resource`, one version of the object at a time or the
+	// target of a connection, and sees request besides.
 	Where
 	// Exclusive is the exclusiveWhen of a field permission: it sees key, self
 	// and oldSelf.

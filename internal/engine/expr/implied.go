@@ -79,6 +79,9 @@ func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
 	if p.kind != Where {
 		return p.Decide(req, Allow).Truth() == True
 	}
+	if p.AimsAt(req) {
+		return false // selectors are about objects, not about targets
+	}
 	folded, ok := p.folded(req)
 	if !ok {
 		return false

@@ -1,9 +1,13 @@
 package expr
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/test/law"
 )
 
@@ -66,8 +70,19 @@ func TestWhatMayNotReadDoesNotTell(t *testing.T) {
 	law.Rounds(t, 400, func(seed int64) int {
 		rnd, kind := seeded(seed), Kind(seed&1)
 		source := genExpr(rnd, kind, true)
-		if _, issues := c.Compile(source, Options{Kind: kind}); issues != nil {
+		program, issues := c.Compile(source, Options{Kind: kind})
+		if issues != nil {
 			return 0
+		}
+		aimed := program.Aimed(connect.Where(func(connect.Connection) bool { return true }))
+		// about is what a where says of a target (CA-26).
+		about := func(object map[string]any) string {
+			if object == nil || kind != Where {
+				return ""
+			}
+			holds, err := aimed.Evaluate(t.Context(), &Request{Verb: "create", Resource: "pods", Subresource: "exec"}, Allow,
+				NewData(DataConfig{Operation: "CONNECT", Target: Reached{Object: &unstructured.Unstructured{Object: object}}}))
+			return fmt.Sprint(holds, err != nil)
 		}
 		n, field := newNaive(t, c, kind, source), pick(rnd, fields...)
 		may := MayRead(source, field)
@@ -76,6 +91,9 @@ func TestWhatMayNotReadDoesNotTell(t *testing.T) {
 			other := one
 			other.object, other.old = withField(rnd, one.object, field), withField(rnd, one.old, field)
 			a, b := n.answer(one, Allow), n.answer(other, Allow)
+			if x, y := about(one.object), about(other.object); x != y && !may {
+				t.Fatalf("seed %d: %s tells %v of a target: %s for %v, %s for %v", seed, source, field, x, one.object, y, other.object)
+			}
 			if a == b {
 				continue
 			}

@@ -129,6 +129,9 @@ func (p *Program) narrow(req *Request, fields []SelectableField) (_ selectors.Bo
 			return selectors.Box{}, false, errNotSelectable
 		}
 	}
+	if p.AimsAt(req) {
+		return selectors.Box{}, false, errNotSelectable
+	}
 	folded, ok := p.folded(req)
 	if !ok {
 		return selectors.Box{}, false, errNotSelectable

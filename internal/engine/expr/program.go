@@ -4,6 +4,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
@@ -21,6 +22,23 @@ type Program struct {
 	uses       usage
 	written    ast.Expr // a where before its macros are expanded: reads need it (CA-16)
 	settled    partial  // what is known without the request, if it does not use the request
+	aims       connect.Set
+}
+
+// Aimed returns the same where for a rule that names connections: on these,
+// its resource is the target. It is still false on all others.
+func (p *Program) Aimed(at connect.Set) *Program {
+	if p.kind != Where || at == p.aims {
+		return p
+	}
+	aimed := *p
+	aimed.aims = at
+	return &aimed
+}
+
+// AimsAt reports whether the where is about the target of a request.
+func (p *Program) AimsAt(req *Request) bool {
+	return p.aims != 0 && req != nil && p.aims.Has(req.APIGroup, req.Resource, connect.Subresource(req.Verb, req.Subresource))
 }
 
 // partial is the result of evaluating with the later variables unknown.
@@ -89,11 +107,12 @@ func (p *Program) settle() { p.settled = p.partially(nil) }
 // IsOpen reports whether a condition says nothing about the request and needs
 // the object: every request leaves it open, and it is evaluated without one.
 // Only its text needs the request. Nearly all conditions are such, so that
-// who decides them need not read the request.
+// who decides them need not read the request. One that is aimed depends on
+// what the request is for.
 func IsOpen(c Condition) bool {
 	switch c := c.(type) {
 	case *Program:
-		return !c.uses.request && !c.kind.ofField() && c.settled.truth == Unresolved
+		return !c.uses.request && c.aims == 0 && !c.kind.ofField() && c.settled.truth == Unresolved
 	case all:
 		for _, part := range c {
 			if !IsOpen(part) {

@@ -24,7 +24,11 @@ func (p *Program) Text(req *Request, effect Effect) string {
 		return p.fallback(req, effect)
 	}
 	if p.kind == Where {
-		e = forVersions(e, req.Verb, effect)
+		if p.AimsAt(req) {
+			e = forTarget(e, effect)
+		} else {
+			e = forVersions(e, req.Verb, effect)
+		}
 	}
 	text := text.Source(e)
 	if len(text) > MaxLength || !p.compiler.compiles(text) {
@@ -61,11 +65,15 @@ func (p *Program) fallback(req *Request, effect Effect) string {
 	if req != nil {
 		verb = req.Verb
 	}
+	versions := versionsOf(verb)
+	if p.AimsAt(req) {
+		versions = []string{varTarget}
+	}
 	quantifier := "exists"
 	if effect == Allow {
 		quantifier = "all"
 	}
-	return "[" + strings.Join(versionsOf(verb), ", ") + "]." + quantifier + "(resource, " + p.source + "\n)"
+	return "[" + strings.Join(versions, ", ") + "]." + quantifier + "(resource, " + p.source + "\n)"
 }
 
 // versionsOf names the versions of the object that a request with this verb
@@ -109,6 +117,18 @@ func forVersions(e ast.Expr, verb string, effect Effect) ast.Expr {
 		out = joined(join, out, anyExists(effect))
 	}
 	return out
+}
+
+// forTarget writes a where in terms of the target, which exists by the time of
+// admission.
+func forTarget(e ast.Expr, effect Effect) ast.Expr {
+	if b, ok := boolLiteral(e); ok {
+		if b && effect == Allow {
+			return compareNull(varTarget, operators.NotEquals)
+		}
+		return e
+	}
+	return rename(freeName(e, varTarget), varResource, varTarget)
 }
 
 // allExist reports whether every version that the verb touches exists by the

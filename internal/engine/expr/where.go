@@ -35,11 +35,16 @@ func (p *Program) whereFinding(r partial, req *Request, effect Effect) Finding {
 }
 
 // evaluateWhere evaluates the expression for the stored and for the new
-// object, whichever exist.
+// object, whichever exist. On a connection that the rule names, the only
+// version is what the connection goes to; on others there is none.
 func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
 	var existing [2]*loaded
 	n := 0
-	if data.OwnKind() {
+	if p.AimsAt(req) {
+		if l := data.loadTarget(p.apiVersion); l.obj != nil || l.err != nil {
+			existing[0], n = l, 1
+		}
+	} else if data.OwnKind() {
 		for _, l := range [2]*loaded{data.loadOldObject(p.apiVersion), data.loadObject(p.apiVersion)} {
 			if l.obj != nil || l.err != nil {
 				existing[n] = l

@@ -9,6 +9,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
 // Compiler compiles the conditions of rules.
@@ -24,15 +25,17 @@ type Compiler struct {
 
 // Types finds schemas.
 type Types interface {
-	// Of are those that the expressions of a rule must type-check against.
-	Of(rule *policyv1alpha1.PolicyRule) []*expr.Type
+	// Of are those that an expression of a rule must type-check against.
+	Of(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type
 }
 
 // TypesFunc is a function that does.
-type TypesFunc func(rule *policyv1alpha1.PolicyRule) []*expr.Type
+type TypesFunc func(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type
 
 // Of implements Types.
-func (f TypesFunc) Of(rule *policyv1alpha1.PolicyRule) []*expr.Type { return f(rule) }
+func (f TypesFunc) Of(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type {
+	return f(rule, kind)
+}
 
 // Rule compiles everything about a rule that depends on the object. Errors name the field and, for expressions, line
 // and column. A rule without a condition gives nil.
@@ -87,7 +90,7 @@ func (c *Compiler) expression(source string, kind expr.Kind, rule *policyv1alpha
 	}
 	opts := expr.Options{Kind: kind, APIVersion: rule.APIVersion, Stored: stored}
 	if c.Types != nil && !stored {
-		opts.Types = c.Types.Of(rule)
+		opts.Types = c.Types.Of(rule, kind)
 	}
 	var program *expr.Program
 	var issues expr.Issues
@@ -98,6 +101,9 @@ func (c *Compiler) expression(source string, kind expr.Kind, rule *policyv1alpha
 	}
 	if len(issues) > 0 {
 		return nil, field.Invalid(path, abridge(source), issues.Error())
+	}
+	if kind == expr.Where {
+		program = program.Aimed(ruleset.NamedConnections(rule))
 	}
 	return program, nil
 }

@@ -81,6 +81,9 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.Policy[i]
 	r := &matching.Rule{Index: i, Deny: src.Deny, Names: sortedNames(src.ResourceNames)}
+	if src.Where != "" {
+		r.Aims = NamedConnections(src)
+	}
 	_, r.Soft = src.Unrecognized[policyv1alpha1.UnreadableField]
 	r.Soft = r.Soft || out.Ref.isSoft()
 	var errs []error

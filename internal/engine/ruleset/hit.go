@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
@@ -73,6 +74,9 @@ func (h Hit) Subject() Subject {
 
 // Condition is what the rule's condition was compiled to; nil if it has none. A quarantined deny rule has none either.
 func (h Hit) Condition() matching.Condition { return h.rule.Cond }
+
+// Aims are the connections on which the where of the rule is about their target.
+func (h Hit) Aims() connect.Set { return h.rule.Aims }
 
 // Names is set if the rule denies objects of these names only and the request does not say which object it is about, as
 // create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name

@@ -29,8 +29,8 @@ func ruleTypes(clients *selfclient.Clients) (func(*snapshot.Store) rulecondition
 	})
 	find := func(gvk schema.GroupVersionKind) (*spec.Schema, error) { return known().ResolveSchema(gvk) }
 	return func(store *snapshot.Store) rulecondition.Types {
-		return rulecondition.TypesFunc(func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
-			return policies.RuleTypes(rule, store.Current().Served, find)
+		return rulecondition.TypesFunc(func(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type {
+			return policies.RuleTypes(rule, kind, store.Current().Served, find)
 		})
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
@@ -126,7 +127,11 @@ func (n *named) gives(ctx context.Context, hit ruleset.Hit, a ruleset.Action, na
 // isPossible reports whether a condition depends on an object or its name, or holds. One that fails for another reason,
 // such as its cost, gives nothing.
 func isPossible(ctx context.Context, c expr.Condition, req *expr.Request) bool {
-	data := expr.NewData(expr.DataConfig{Operation: operationOf(req.Verb), OwnKind: true, Objects: unknownObjects{}})
+	cfg := expr.DataConfig{Operation: operationOf(req.Verb), OwnKind: true, Objects: unknownObjects{}}
+	if connect.Of(req.APIGroup, req.Resource, req.Subresource) != connect.None {
+		cfg.Target = expr.Reached{Err: expr.ErrNotKnown}
+	}
+	data := expr.NewData(cfg)
 	holds, err := c.Evaluate(ctx, req, expr.Allow, data)
 	if err == nil {
 		return holds

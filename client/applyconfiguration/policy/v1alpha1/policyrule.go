@@ -45,7 +45,8 @@ type PolicyRuleApplyConfiguration struct {
 	// where is a CEL expression about "resource", the object itself: `resource.spec.storageClassName == "dev"`. In an
 	// allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if
 	// any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors
-	// imply it.
+	// imply it. On a connection that the rule names, by its subresource (pods/exec) or by the verb exec or proxy,
+	// "resource" is the target: the pod, service or node. On one that it reaches by "*" alone, where is false.
 	Where *string `json:"where,omitempty"`
 	// when is a CEL expression about the raw request: request, object, oldObject, options, operation, namespaceObject.
 	// Use it for bodies of another kind than the resource (Scale, Eviction, Binding, connect options) and for

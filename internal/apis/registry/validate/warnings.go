@@ -8,6 +8,7 @@ import (
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
@@ -67,10 +68,12 @@ func holdsNever(rule policy.PolicyRule) string {
 	if rule.Deny {
 		follows = "the rule denies whatever the object is"
 	}
-	switch {
-	case rule.Where != "" && connections:
-		return ".where: is about objects, and a connection has none: " + follows + "; write when, with target.… for what is connected to"
-	case rule.Where != "" && bodies:
+	// On a connection that the rule names, where is about the target.
+	switch named := ruleset.NamedConnections(&rule) != 0; {
+	case rule.Where != "" && connections && !named:
+		return ".where: is about objects, and such a connection has none: " + follows +
+			"; write it for exec, attach, portforward or proxy of pods, or proxy of services or nodes"
+	case rule.Where != "" && bodies && !named:
 		return ".where: is about objects, and the requests of the rule have bodies of another kind: " + follows + "; write when"
 	case connections && readsObject.MatchString(rule.When):
 		return ".when: object and oldObject are null on a connection: " + follows + "; write target.… for what is connected to"

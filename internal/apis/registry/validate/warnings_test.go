@@ -32,8 +32,11 @@ func TestWarnings(t *testing.T) {
 		{"get with an object in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: "oldObject.x == 1"}, "get is never allowed"},
 		{"get with a request in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: `request.user == "edgar"`}, ""},
 		// CA-26: what can never hold.
-		{"where on a connection", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec"}, Where: "resource.x == 1"}, "rules[0].where: is about objects, and a connection has none: the rule allows nothing"},
-		{"a deny with where on a connection", policy.PolicyRule{Deny: true, Verbs: []string{"exec"}, ResourceKinds: pods, Where: "resource.x == 1"}, "denies whatever the object is"},
+		{"where on a connection", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec"}, Where: "resource.x == 1"}, ""},
+		{"a deny with where on a connection", policy.PolicyRule{Deny: true, Verbs: []string{"exec"}, ResourceKinds: pods, Where: "resource.x == 1"}, ""},
+		{"where on a connection and an eviction", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec", "pods/eviction"}, Where: "resource.x == 1"}, ""},
+		{"where on what is no connection", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"widgets/exec"}, Where: "resource.x == 1"}, "rules[0].where: is about objects, and such a connection has none: the rule allows nothing"},
+		{"a deny with where on what is no connection", policy.PolicyRule{Deny: true, Verbs: []string{"create"}, ResourceKinds: []string{"widgets/exec"}, Where: "resource.x == 1"}, "denies whatever the object is"},
 		{"where on a connection and more", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec", "pods"}, Where: "resource.x == 1"}, ""},
 		{"where with a verb for connections and more", policy.PolicyRule{Verbs: []string{"exec", "create"}, ResourceKinds: pods, Where: "resource.x == 1"}, ""},
 		{"where on all but connections", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"-pods/exec"}, Where: "resource.x == 1"}, ""},

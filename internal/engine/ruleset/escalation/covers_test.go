@@ -149,6 +149,9 @@ func empower(pick refmodel.Pick, w *refmodel.World) {
 		}
 	}
 	broad.When = []string{"", "", "a"}[pick(3)]
+	if pick(4) == 0 {
+		broad.Where = refmodel.Whole
+	}
 	power := []policyv1alpha1.PolicyRule{broad}
 	for range pick(3) {
 		power = append(power, pick.PolicyRule())
@@ -209,7 +212,7 @@ func grantable(pick refmodel.Pick, w *refmodel.World, writer user.Info, ns strin
 		r := pick.PolicyRule()
 		if len(own) > 0 && pick(5) != 0 {
 			r = *own[pick(len(own))].DeepCopy()
-			switch pick(6) {
+			switch pick(8) {
 			case 0:
 				r.ResourceKinds = append(r.ResourceKinds, pick.PolicyRule().ResourceKinds...)
 			case 1:
@@ -218,6 +221,10 @@ func grantable(pick refmodel.Pick, w *refmodel.World, writer user.Info, ns strin
 				r.ResourceNames = []string{"web"}
 			case 3:
 				r.When = "b"
+			case 5:
+				r.ResourceKinds = append(r.ResourceKinds, []string{"pods/exec", "*/exec", "nodes/proxy", "Pod/exec"}[pick(4)])
+			case 6:
+				r.Verbs = append(r.Verbs, []string{"exec", "proxy"}[pick(2)])
 			case 4:
 				r.ResourceKinds = []string{[]string{"Gizmo", "gizmos", "pods", "Secret"}[pick(4)]}
 			}
@@ -346,19 +353,27 @@ type assignment struct{ grantee, writer func(refmodel.Hit) bool }
 
 // assignments are the ways in which the conditions of a world can come out. A name is unknown both ways.
 func assignments(w *refmodel.World) (out []assignment) {
-	text := map[string]string{}
+	text, where, wheres := map[string]string{}, map[string]bool{}, 1
 	for _, p := range w.Policies {
 		for name, r := range p.Roles {
 			for i := range r.Rules {
-				text[fmt.Sprint("Policy ", p.Namespace, "/", name, "#", i)] = r.Rules[i].When
+				id := fmt.Sprint("Policy ", p.Namespace, "/", name, "#", i)
+				text[id], where[id] = r.Rules[i].When, r.Rules[i].Where != ""
+				if where[id] {
+					wheres = 4
+				}
 			}
 		}
 	}
-	for bits := range 16 {
+	for bits := range 16 * wheres {
 		holds := func(personal int) func(h refmodel.Hit) bool {
 			return func(h refmodel.Hit) bool {
-				when := text[fmt.Sprint(h.Role, "#", h.Rule)]
-				return h.Answer == refmodel.IfName || when == "a" && bits&1 != 0 || when == "b" && bits&2 != 0 || when == refmodel.Personal && bits&personal != 0
+				id := fmt.Sprint(h.Role, "#", h.Rule)
+				if where[id] && !map[refmodel.About]bool{refmodel.Object: bits&16 != 0, refmodel.Target: bits&32 != 0, refmodel.Nothing: h.Deny}[h.About] {
+					return false // CA-26
+				}
+				when := text[id]
+				return h.Answer == refmodel.IfName || when == "" && where[id] || when == "a" && bits&1 != 0 || when == "b" && bits&2 != 0 || when == refmodel.Personal && bits&personal != 0
 			}
 		}
 		out = append(out, assignment{holds(4), holds(8)})

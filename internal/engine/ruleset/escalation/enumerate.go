@@ -45,7 +45,7 @@ func (h *proof) checkNames(w *matching.Rule, at *place, verb string, names []str
 		if !h.allows(w, a, at, mine) {
 			continue
 		}
-		why := h.why(w, h.holdingOf(at, a))
+		why := h.why(w, h.holdingOf(at, a), a)
 		if name == "" {
 			anyName = why
 		}
@@ -69,7 +69,7 @@ func (h *proof) checkURLs(w *matching.Rule, out *NotHeld) bool {
 			if w.CheckURL(&q) == matching.Misses {
 				continue
 			}
-			if why := h.why(w, h.holdingOf(nil, a)); why != "" {
+			if why := h.why(w, h.holdingOf(nil, a), a); why != "" {
 				out.add(Gap{Rule: w.Index, What: describe(a, ""), Why: why})
 			}
 		}

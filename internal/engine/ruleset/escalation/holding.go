@@ -6,6 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
@@ -21,11 +22,18 @@ type holding struct {
 	// why it is not held, or "".
 	why string
 	// under are the rules under whose conditions it is held, any of them; none if that does not depend on the object.
-	under []*policyv1alpha1.PolicyRule
+	under []condition
+}
+
+// condition is that of a rule for one request. A where says nothing of a connection but for a rule that names it: then
+// it is about the target.
+type condition struct {
+	rule  *policyv1alpha1.PolicyRule
+	aimed bool
 }
 
 // implication is a question whether one condition implies another.
-type implication struct{ wanted, held *policyv1alpha1.PolicyRule }
+type implication struct{ wanted, held condition }
 
 // holdingOf decides a request, once.
 func (h *proof) holdingOf(at *place, a authorizer.AttributesRecord) *holding {
@@ -69,36 +77,48 @@ func (h *proof) decide(at *place, a authorizer.AttributesRecord) *holding {
 	}
 	v := &holding{why: fmt.Sprintf("held only under the condition of %s, rule %d", s.Conditions[0].Role(), s.Conditions[0].RuleIndex())}
 	for _, c := range s.Conditions {
-		v.under = append(v.under, c.PolicyRule())
+		v.under = append(v.under, condition{c.PolicyRule(), c.Aims().Has(a.APIGroup, a.Resource, a.Subresource)})
 	}
 	return v
 }
 
 // why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
-func (h *proof) why(w *matching.Rule, v *holding) string {
+func (h *proof) why(w *matching.Rule, v *holding, a authorizer.AttributesRecord) string {
 	if len(v.under) == 0 {
 		return v.why
 	}
 	if w.RBAC {
 		return v.why + ", and RBAC has no conditions: grant it by a role of Policy"
 	}
+	other := false
 	if written, ok := w.Cond.(asWritten); ok {
+		wanted := condition{written.PolicyRule, w.Aims.Has(a.APIGroup, a.Resource, a.Subresource)}
+		if wanted.rule.Where != "" && !wanted.aimed && connect.Of(a.APIGroup, a.Resource, a.Subresource) != connect.None {
+			return "" // such a where never holds, so that nothing is granted
+		}
 		for _, held := range v.under {
-			if h.implies(written.PolicyRule, held) {
+			if h.implies(wanted, held) {
 				return ""
 			}
+			other = other || held.rule.Where != "" && held.aimed != wanted.aimed
 		}
+	}
+	if other {
+		return v.why + ", and that is not about the target of the connection: its rule does not name it"
 	}
 	return v.why + ", and the condition of the new rule is not known to imply it: repeat that condition word for word, without asking who the caller is"
 }
 
-func (h *proof) implies(wanted, held *policyv1alpha1.PolicyRule) bool {
+func (h *proof) implies(wanted, held condition) bool {
+	if held.rule.Where != "" && held.aimed != wanted.aimed {
+		return false // the same text, about something else
+	}
 	h.budget.charge(2)
 	key := implication{wanted, held}
 	is, ok := h.implied[key]
 	if !ok {
-		is = h.grant.Implies(wanted, held)
-		h.budget.charge((len(held.Where) + len(held.When)) / 64)
+		is = h.grant.Implies(wanted.rule, held.rule)
+		h.budget.charge((len(held.rule.Where) + len(held.rule.When)) / 64)
 		h.implied[key] = is
 	}
 	return is

@@ -182,6 +182,7 @@ func (h *proof) possible(group, resource, kind string) bool {
 const (
 	negated    = 4
 	otherGroup = 8
+	aimed      = 16 // its where is about the target of the connection
 )
 
 // look notes how all rules see a place. A rule's fit depends on the place through nothing else. Rules that do not see
@@ -215,6 +216,9 @@ func (h *proof) look(at *place) {
 		h.budget.charge(len(r.Groups))
 		if r.Groups != nil && !slices.Contains(r.Groups, q.Group) {
 			code |= otherGroup
+		}
+		if r.Aims.Has(q.Group, q.Resource, q.Sub) {
+			code |= aimed
 		}
 		if code&(negated|otherGroup) == 0 {
 			at.live = append(at.live, n)

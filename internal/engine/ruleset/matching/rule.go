@@ -29,6 +29,8 @@ type Rule struct {
 	// urls and prefixes are the non-resource paths.
 	URLs, Prefixes []string
 	Cond           Condition
+	// Aims are the connections on which the where of the rule is about their target; none if it has no where.
+	Aims connect.Set
 	// Soft is a deny rule that stands for what cannot be read: it yields to cluster-wide grants in the master tier,
 	// too.
 	Soft bool
