@@ -1,12 +1,12 @@
 package authorize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -91,20 +91,24 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	case isNamespaces(attrs):
 		u.themselves = true
 		u.named = g.named(ctx, &q, snap, attrs)
+		u.elsewhere = g.deniedPlaces(ctx, snap, attrs, wide)
 		holds := g.holds(snap)
 		for _, name := range withPlaces(q.Places(), granted) {
-			switch held := slices.Contains(granted, name) || holds.In(&q, name); {
-			case !held && !wide && u.named == nil:
-			case g.decide(ctx, oneNamespace(attrs, name), narrowTo).Answer == Denied:
+			held := slices.Contains(granted, name) || holds.In(&q, name)
+			if !held && !wide && u.named == nil {
+				continue
+			}
+			switch v := g.decide(ctx, oneNamespace(attrs, name), narrowTo); {
+			case v.Answer == Denied:
 				u.add(name, part{}, "")
-			case held:
+			case held && v.Answer == Allowed: // what is allowed under a condition is asked of each object
 				u.add(name, part{all: true}, linkPlaces)
 			}
 		}
 	case attrs.GetNamespace() != "" || !snap.Served.Namespaced(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}):
 		return nil
 	default:
-		u.elsewhere = g.elsewhere(ctx, &q, snap, attrs)
+		u.elsewhere = g.elsewhere(ctx, &q, snap, attrs, wide)
 		for _, name := range withPlaces(q.Places(), granted) {
 			if allows, denies := q.In(name); !allows && !slices.Contains(granted, name) && !(denies && (wide || u.elsewhere != nil)) {
 				continue
@@ -113,7 +117,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 			u.add(name, found, by)
 		}
 	}
-	if len(u.order) == 0 && u.elsewhere == nil && u.named == nil && (!wide || len(u.decided) == 0) {
+	if len(u.order) == 0 && !u.reachesElsewhere() && (!wide || len(u.decided) == 0) && (u.elsewhere == nil || !wide) {
 		return nil
 	}
 	u.see(attrs, nil)
@@ -203,7 +207,7 @@ func (u *spread) verdict(known Partial) Verdict {
 }
 
 func (u *spread) narrowing() *requestctx.Narrowing {
-	return &requestctx.Narrowing{Each: u, Union: &requestctx.Union{Namespaces: u.order, Elsewhere: u.wide != nil || u.elsewhere != nil || u.named != nil, Themselves: u.themselves}}
+	return &requestctx.Narrowing{Each: u, Union: &requestctx.Union{Namespaces: u.order, Elsewhere: u.wide != nil || u.reachesElsewhere(), Themselves: u.themselves}}
 }
 
 // see completes the union by rules for all namespaces, and spells what it shows.
@@ -243,6 +247,20 @@ func (u *spread) at(namespace, name string) (p part, found bool) {
 	return p, found
 }
 
+// reachesElsewhere reports whether something may be seen outside of the parts that rules for all namespaces do not
+// show.
+func (u *spread) reachesElsewhere() bool {
+	return u.named != nil || u.elsewhere != nil && !u.themselves
+}
+
+// everywhere asks rules that hold in all namespaces where nothing denies by the namespace; nil if there are none.
+func (u *spread) everywhere() *each {
+	if u.elsewhere != nil && u.elsewhere.denies {
+		return nil
+	}
+	return u.wide
+}
+
 // At implements requestctx.Each.
 func (u *spread) At(namespace, name string) (shown, known bool) {
 	p, found := u.at(namespace, name)
@@ -253,7 +271,7 @@ func (u *spread) At(namespace, name string) (shown, known bool) {
 		return p.each.At(namespace, name)
 	case found:
 		return false, true
-	case u.wide != nil:
+	case u.everywhere() != nil:
 		shown, known = u.wide.At(namespace, name)
 		return shown, shown || known && u.elsewhere == nil && u.named == nil
 	}
@@ -269,9 +287,9 @@ func (u *spread) Shows(ctx context.Context, data authorizer.ConditionsData) (boo
 	p, found := u.at(object.GetNamespace(), object.GetName())
 	asked := []*each{p.each}
 	if !found {
-		asked = append(asked, u.wide)
+		asked = append(asked, u.everywhere())
 		if u.elsewhere != nil {
-			p = u.elsewhere.at(ctx, object.GetNamespace())
+			p = u.elsewhere.at(ctx, cmp.Or(object.GetNamespace(), object.GetName()), u.wide)
 			asked = append(asked, p.each)
 		}
 	}
@@ -306,60 +324,6 @@ func (u *spread) LooksAtNamespace() bool {
 		}
 	}
 	return false
-}
-
-// elsewhere decides about namespaces that are named by conditions only: a rule of the master namespace that looks at
-// `request.namespace` may allow a list in one of them, and the list over all of them has none. Each is decided as the
-// list of that namespace would be, once, by the policy of the request.
-type elsewhere struct {
-	gate  *Gate
-	snap  *snapshot.Snapshot
-	attrs authorizer.Attributes
-	view  requestctx.View
-	place bool
-
-	mu    sync.Mutex
-	known map[string]part
-}
-
-// elsewhere is nil if no such rule concerns the caller.
-func (g *Gate) elsewhere(ctx context.Context, q *ruleset.Query, snap *snapshot.Snapshot, attrs authorizer.Attributes) *elsewhere {
-	looks := false
-	e := &elsewhere{gate: g, snap: snap, attrs: attrs, known: map[string]part{}}
-	req := expr.NewRequestAt(attrs, requestctx.InstantOf(ctx))
-	h := newHash("elsewhere")
-	for _, tier := range [...]ruleset.Tier{ruleset.TierMaster, ruleset.TierRBAC} {
-		for _, effect := range [...]ruleset.Effect{ruleset.Denies, ruleset.Allows} {
-			for _, hit := range q.AppendConditional(nil, tier, effect) {
-				var c ruleCondition
-				c.bind(hit)
-				at := expr.LooksOf(c.rule)
-				looks = looks || at.Where && effect == ruleset.Allows && g.Chain.has(tier)
-				e.place = e.place || at.Namespace
-				h.add(identity(&c, req, snap.Served))
-			}
-		}
-	}
-	if !looks {
-		return nil
-	}
-	h.request(req)
-	e.view = requestctx.View(h.Sum(nil))
-	return e
-}
-
-// at decides about one namespace.
-func (e *elsewhere) at(ctx context.Context, namespace string) part {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if p, ok := e.known[namespace]; ok {
-		return p
-	}
-	p, _ := e.gate.partOf(requestctx.With(ctx, e.snap), e.attrs, namespace)
-	if ctx.Err() == nil {
-		e.known[namespace] = p
-	}
-	return p
 }
 
 // has reports whether a tier of the index is in the chain.

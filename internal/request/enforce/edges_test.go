@@ -28,7 +28,10 @@ func TestHidingAFieldFromARule(t *testing.T) {
 		"una":  {everything, {Deny: true, Verbs: []string{"update"}, ResourceKinds: widgets, Where: `resource.spec.keep == "yes"`}},
 		"ada":  {everything, {Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"secrets"}}},
 		"free": {everything},
-	}, map[string][]rule{"edgar": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: widgets, Where: `resource.spec.keep == "yes"`}}})
+	}, map[string][]rule{
+		"edgar": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: widgets, Where: `resource.spec.keep == "yes"`}},
+		"clark": {{Deny: true, Verbs: []string{"update"}, ResourceKinds: widgets}}, // whom a grant for the whole cluster excepts
+	})
 	definition := func(fields ...string) *apiextensions.CustomResourceDefinition {
 		spec := map[string]props{}
 		for _, f := range fields {
@@ -48,7 +51,7 @@ func TestHidingAFieldFromARule(t *testing.T) {
 		"a field more": {definition("note", "keep", "more"), ""},
 		"the same":     {definition("note", "keep"), ""},
 	} {
-		for _, who := range []string{"una", "edgar", "ada", "free"} {
+		for _, who := range []string{"una", "edgar", "ada", "free", "clark"} {
 			old := definition("note", "keep")
 			attrs := admission.NewAttributesRecord(c.new, old, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", old.Name,
 				definitionResource.WithVersion("v1"), "", admission.Update, nil, false, &user.DefaultInfo{Name: who})
@@ -57,6 +60,25 @@ func TestHidingAFieldFromARule(t *testing.T) {
 			refused := strings.Contains(c.refused, who)
 			if apierrors.IsForbidden(err) != refused || refused && (!strings.Contains(err.Error(), "would be hidden from rules") || len(by.Rules) == 0 || by.Ask == nil) {
 				t.Errorf("%s by %s: %v (%+v), want refused %v", name, who, err, by, refused)
+			}
+		}
+	}
+}
+
+// PO-20: a definition that cannot be read is not compared, be it the stored one or the new one.
+func TestDefinitionsThatCannotBeRead(t *testing.T) {
+	w := newEffectsWorld(t, map[string][]rule{
+		"una": {everything, {Deny: true, Verbs: []string{"update"}, ResourceKinds: []string{"widgets"}, Where: `resource.spec.keep == "yes"`}},
+		"ada": {everything, {Deny: true, Verbs: []string{"update"}, ResourceKinds: []string{"secrets"}}},
+	}, map[string][]rule{"edgar": {everything, protectedMaps}, "free": {everything}})
+	definition := w.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com", nil)
+	for _, c := range []struct{ old, new runtime.Object }{{definition, definition}, {definition, &apiextensions.CustomResourceDefinition{}}, {&apiextensions.CustomResourceDefinition{}, definition}} {
+		for who, refused := range map[string]bool{"edgar": true, "una": true, "ada": false, "free": false} {
+			attrs := admission.NewAttributesRecord(c.new, c.old, definition.GroupVersionKind(), "", definition.GetName(), definitionResource.WithVersion("v1"), "", admission.Update, nil, false, userOf(who))
+			ctx := w.context()
+			_, err := w.effects.check(ctx, requestctx.From(ctx), New(Config{}).facts(requestctx.From(ctx), attrs, nil), nil)
+			if apierrors.IsForbidden(err) != refused || refused && !strings.Contains(err.Error(), "cannot be read") {
+				t.Errorf("%T became %T, by %s: %v", c.old, c.new, who, err)
 			}
 		}
 	}

@@ -199,7 +199,7 @@ func (c *cause) read(ctx context.Context, resource snapshot.Resource, namespace,
 	}}
 }
 
-var pods = snapshot.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true, Deletable: true}
+var pods = snapshot.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"}
 
 func evicts(attrs admission.Attributes) bool {
 	return attrs.GetOperation() == admission.Create && attrs.GetResource().GroupResource() == pods.GroupResource() && attrs.GetSubresource() == "eviction"

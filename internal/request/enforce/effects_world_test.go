@@ -38,6 +38,10 @@ type effectsWorld struct {
 	// broken is what reading gives; more says that there is more than was asked for.
 	broken error
 	more   bool
+	// limit is that of the last list, read says what was listed if it is there, and listed is told of each list.
+	limit  int
+	read   map[string]bool
+	listed func()
 	// unknown are resources of which the index of owners knows nothing.
 	unknown map[string]bool
 }
@@ -96,8 +100,15 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 // List implements Stored.
 func (w *effectsWorld) List(_ context.Context, resource schema.GroupVersionResource, namespace string, limit int) ([]metav1.PartialObjectMetadata, bool, error) {
 	w.lists++
+	w.limit = limit
+	if w.read != nil {
+		w.read[resource.Resource+" in "+namespace] = true
+	}
 	if w.broken != nil {
 		return nil, false, w.broken
+	}
+	if w.listed != nil {
+		w.listed()
 	}
 	var all []metav1.PartialObjectMetadata
 	for _, o := range w.objects {
@@ -198,6 +209,8 @@ type request struct {
 	options   runtime.Object
 	// collection: the request names no object.
 	collection bool
+	// nobody leaves the caller out.
+	nobody bool
 	// target names the object where there is neither an old nor a new one.
 	target *unstructured.Unstructured
 }
@@ -228,11 +241,18 @@ func (w *effectsWorld) ask(r request, within ...context.Context) error {
 		name = ""
 	}
 	attrs := admission.NewAttributesRecord(new, old, target.GroupVersionKind(), target.GetNamespace(), name, w.resource(target).GroupVersionResource,
-		r.sub, r.operation, r.options, false, &user.DefaultInfo{Name: r.who, Groups: []string{user.AllAuthenticated}})
+		r.sub, r.operation, r.options, false, userOf(r.who))
+	if r.nobody {
+		attrs = as(attrs, nil)
+	}
 	known := New(Config{}).facts(h, attrs, nil)
 	var err error
 	w.by, err = w.effects.check(ctx, h, known, nil)
 	return err
+}
+
+func userOf(name string) user.Info {
+	return &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
 }
 
 func background() runtime.Object {

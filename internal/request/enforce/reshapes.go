@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,17 +22,19 @@ func (c *cause) reshapes(ctx context.Context) error {
 	namespaces := append([]string{""}, rules.DeniesIn(c.GetUserInfo())...)
 	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
 	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || !too {
-		return nil // unserves has refused it
+	// What cannot be read may hide everything: unserves has refused it only to callers who are denied some delete.
+	hidden, version := "what cannot be read of the definition", ""
+	if ok && too {
+		hidden, version = hiddenBy(was, is), was.Spec.Version
 	}
-	hidden := hiddenBy(was, is)
 	if hidden == "" {
 		return nil
 	}
+	plural, group, _ := strings.Cut(c.name(), ".")
 	for _, namespace := range namespaces {
 		for _, verb := range verbs.All() {
-			request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: was.Spec.Group, APIVersion: was.Spec.Version,
-				Resource: was.Spec.Names.Plural, ResourceRequest: true}
+			request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: group, APIVersion: version,
+				Resource: plural, ResourceRequest: true}
 			if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
 				c.by.Rules, c.by.Ask = []string{hit.Reason()}, &denial.Question{Attributes: request}
 				return forbidden(c, fmt.Sprintf("%s would be hidden from rules, and one denies you %s on objects of the definition: %s", hidden, verb, hit.Reason()))

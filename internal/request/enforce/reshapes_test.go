@@ -17,6 +17,8 @@ func TestWhatASchemaHides(t *testing.T) {
 	open := props{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	anyText := props{Type: "object", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: &text}}
 	anything := props{Type: "object", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{Allows: true}}
+	bySchema := props{Type: "object", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{Schema: &text}}
+	closed := props{Type: "object", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{}}
 	list := func(of props) props {
 		return props{Type: "array", Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &of}}
 	}
@@ -41,6 +43,12 @@ func TestWhatASchemaHides(t *testing.T) {
 		{"no longer a map", in(anyText), in(a), "what is below .in"},
 		{"no longer a list", in(list(ab)), in(text), "what is below .in"},
 		{"a list of anything", in(list(ab)), in(open), ""},
+		{"a field less by its name in a map", in(ab), anyMap(a), ".in.b"},
+		{"no longer a map of anything", in(anything), in(a), "what is below .in"},
+		{"no longer a map by its schema", in(bySchema), in(a), "what is below .in"},
+		{"what was never a map", in(closed), in(a), ""},
+		{"a map that keeps all", in(anyText), in(open), ""},
+		{"a map of anything, then of something", in(anything), in(anyText), "what is below .in.*"},
 		{"no longer an object in it", props{Type: "object", XEmbeddedResource: true, Properties: ab.Properties}, ab, "what is below the object"},
 	} {
 		if got := dropped(&tc.old, &tc.new, ""); got != tc.want {
@@ -78,6 +86,7 @@ func TestWhatASchemaHides(t *testing.T) {
 		{"no longer served", define(nil, less), unserved(define(nil, less), "v1"), ".b of version v1"},
 		{"no longer served, nor stored", define(nil, less), unserved(define(nil, less), "v2"), ""},
 		{"was not served", unserved(define(nil, less), "v2"), define(nil, both), ""},
+		{"stored, and not served", unserved(define(nil, both), "v1"), unserved(define(nil, map[string]props{"v1": a, "v2": ab}), "v1"), ".b of version v1"},
 		{"another webhook", define(nil, both), byWebhook(define(nil, both)), "what the webhook of the conversion leaves out"},
 		{"the webhook as before", byWebhook(define(nil, both)), byWebhook(define(nil, both)), ""},
 		{"no webhook any more", byWebhook(define(nil, less)), define(nil, less), ".b of version v1"},
