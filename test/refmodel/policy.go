@@ -35,7 +35,7 @@ const (
 const (
 	Broken   = "BROKEN"
 	Personal = "request.user"
-	// Whole is a where.
+	// Whole is a where: about a whole object, or the target of a connection. No rule is drawn with it.
 	Whole = "whole"
 )
 

@@ -33,12 +33,11 @@ var (
 var (
 	ruleVerbs = []string{"*", "*", "*", "*", "*", "*", "*", "*", "get", "list", "create", "update", "delete", "exec", "proxy", "-get", "-update", "-delete", "-exec",
 		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "reveal:*", "-reveal:*", "reveal:a.com/data", "patch", "deny", "-*"}
-	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "Pod/exec", "*/exec", "nodes/proxy", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
+	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
 		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale",
 		"Secret", "-Secret", "requests", "Request." + Guarded, "-Request", "-Deployment", "-*." + Guarded}
 	ruleURLs = []string{"*", "/metrics", "/debug/*", "/debug*", "/"}
 	// Conditions are a and b, which depend on the object, and one that asks who the caller is.
-	// Some are about a whole object, or the target of a connection, as a where is: Whole.
 	conditions = []string{"", "", "", "", "a", "b", Personal, Broken}
 	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "granular:labels", "exec"}
 	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes", "requests"}
@@ -73,9 +72,7 @@ func (p Pick) PolicyRule() policyv1alpha1.PolicyRule {
 			r.ResourceNames = p.some(Names[1:], 1, 2)
 		}
 	}
-	if r.When = p.one(conditions); r.When == "a" && r.NonResourceURLs == nil && p(2) == 0 {
-		r.Where, r.When = Whole, ""
-	}
+	r.When = p.one(conditions)
 	return r
 }
 

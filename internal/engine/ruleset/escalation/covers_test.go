@@ -229,6 +229,9 @@ func grantable(pick refmodel.Pick, w *refmodel.World, writer user.Info, ns strin
 				r.ResourceKinds = []string{[]string{"Gizmo", "gizmos", "pods", "Secret"}[pick(4)]}
 			}
 		}
+		if pick(8) == 0 && r.NonResourceURLs == nil {
+			r.Where = refmodel.Whole
+		}
 		r.Deny = pick(8) == 0
 		rules = append(rules, r)
 	}
