@@ -119,7 +119,7 @@ func (p *Pair) Alone() []string {
 		switch name, _, _ := strings.Cut(f, "="); name {
 		case "--authorization-config":
 			flags = append(flags, "--authorization-mode=Node,RBAC")
-		case "--admission-control-config-file":
+		case "--admission-control-config-file", "--feature-gates": // older ones do not know the gate
 		default:
 			flags = append(flags, f)
 		}
