@@ -194,7 +194,7 @@ func TestWhatIsDecidedElsewhere(t *testing.T) {
 			t.Errorf("%s, without the master policy: %+v", name, got)
 		}
 	}
-	// A namespace in which a binding says nothing of it is not decided about, and one whose get is denied shows nothing.
+	// A namespace of which a binding says nothing is not decided about, and one whose get is denied shows nothing.
 	w := newUnionWorld(t, compile).rbac("a", readMaps).rbac("b", rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}})
 	if u := spreadOf(w, "namespaces", false); u == nil || !slices.Equal(u.decided, []string{"a"}) {
 		t.Errorf("%+v", u)
