@@ -37,7 +37,7 @@ var _ requestctx.Each = (*each)(nil)
 func eachOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) *each {
 	e := &each{}
 	looks := expr.Looks{}
-	texts := make([]string, 0, len(rules)+1)
+	texts := make([]string, 0, len(rules))
 	for _, c := range rules {
 		one := expr.LooksOf(c.rule)
 		looks.Request, e.place = looks.Request || one.Request, e.place || one.Namespace

@@ -117,7 +117,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 			u.add(name, found, by)
 		}
 	}
-	if len(u.order) == 0 && !u.reachesElsewhere() && (!wide || len(u.decided) == 0) && (u.elsewhere == nil || !wide) {
+	if len(u.order) == 0 && u.elsewhere == nil && u.named == nil && (!wide || len(u.decided) == 0) {
 		return nil
 	}
 	u.see(attrs, nil)
