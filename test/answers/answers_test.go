@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// enough is how many policies have to have one for which a suggestion replaces a binding.
+const enough = 10
+
 // NI-8: what the tools say is what the server does, on random policies.
 func TestAnswers(t *testing.T) {
 	o := newOracle(t)
@@ -29,7 +32,7 @@ func TestAnswers(t *testing.T) {
 	if text := os.Getenv("ANSWERS_FINDS"); text != "" {
 		most, _ = strconv.Atoi(text)
 	}
-	begin, compared, remedied, replaced, failed := time.Now(), 0, 0, 0, 0
+	begin, ran, compared, remedied, replaced, failed := time.Now(), 0, 0, 0, 0, 0
 	for seed := from; seed < from+uint64(rounds) && time.Since(begin) < limit; seed++ {
 		x := &trial{oracle: o, TB: t, subjects: subjects(), requests: requests()}
 		c := draw(seed)
@@ -37,6 +40,7 @@ func TestAnswers(t *testing.T) {
 			c.Policy += "\n---\n" + remediable
 		}
 		x.run(c, seed)
+		ran++
 		compared, remedied, replaced = compared+x.compared, remedied+x.remedied, replaced+x.replaced
 		said := map[string]int{}
 		for i, f := range x.finds {
@@ -55,7 +59,7 @@ func TestAnswers(t *testing.T) {
 	if remedied == 0 && compared > 0 {
 		t.Error("no change of an object was named: nothing is proven of them")
 	}
-	if replaced == 0 && compared > 0 {
+	if replaced == 0 && ran >= enough {
 		t.Error("no suggestion replaced a binding: nothing is proven of them")
 	}
 	t.Logf("%d answers compared, among them %d changes of objects, %d bindings replaced by suggestions, in %s", compared, remedied, replaced, time.Since(begin).Round(time.Millisecond))
