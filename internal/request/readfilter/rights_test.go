@@ -249,8 +249,8 @@ func TestWatchesWithoutAConditionEnd(t *testing.T) {
 	}
 }
 
-// RD-7: a watch that ends while an event waits for its client, or for a check, says so, and does not send what waits for
-// the check.
+// RD-7: a watch that ends while an event waits for its client, or for a check, says so, and does not send what waits
+// for the check.
 func TestWatchesThatEndMeanwhile(t *testing.T) {
 	for range 60 {
 		c := newCrowd(t)
