@@ -44,8 +44,8 @@ func (c *cause) update(ctx context.Context) error {
 		}
 		return forbidden(c, what+"; a rule denies you to delete it: "+why)
 	}
-	if ends && c.GetResource().GroupResource() == namespaceResource {
-		// What denies in the namespace ends with it.
+	if c.GetResource().GroupResource() == namespaceResource {
+		// What denies in the namespace ends with it. The garbage collector deletes it, too, if its owner is gone.
 		if err := c.namespace(ctx); err != nil {
 			return err
 		}

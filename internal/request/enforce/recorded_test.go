@@ -193,6 +193,25 @@ func TestReasonOfAnOutcome(t *testing.T) {
 	}
 }
 
+// CA-10, FP-6: who has no right to single fields is told of the condition that was not met and, if there was none, what
+// was said of the fields.
+func TestReasonsOfRefusals(t *testing.T) {
+	unmet := requestctx.Outcome{Decision: authorizer.DecisionNoOpinion, Reason: "condition c1 was not met"}
+	for name, c := range map[string]struct {
+		pass requestctx.Pass
+		want string
+	}{"a condition": {conditional(unmet), "condition c1 was not met"}, "single fields": {requestctx.Granular(nil), "nothing of single fields"}, "single fields, and a deny that does not hold": {requestctx.Granular(resolved(unmet)), "nothing of single fields"}} {
+		w, _ := withFields(t, "update", c.pass)
+		w.plugin.cfg.Fields.Asker = askerFunc(func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
+			return requestctx.Outcome{Decision: authorizer.DecisionNoOpinion, Reason: "nothing of single fields"}
+		})
+		wants(t, name, w.admit(t, writeOf(admission.Update, "", sized("1"), sized("2"))), c.want)
+	}
+	if orNone(nil) == nil || !errors.Is(orNone(context.Canceled), context.Canceled) {
+		t.Error("why an object is not available is told wrongly")
+	}
+}
+
 // TR-12: the question that is left after a refusal is about what was refused.
 func TestWhatToAskNext(t *testing.T) {
 	refused := func(w *world, attrs admission.Attributes) denial.By {
