@@ -67,14 +67,15 @@ func (f *facts) goesTo(apiVersion string) any {
 
 // name is that of the object; false if it is not known, or not given yet.
 func (f *facts) name() (string, bool) {
-	for _, b := range f.versions() {
-		if !f.readable("") {
-			return "", false
-		}
-		name, ok := metadata(b)["name"].(string)
-		return name, ok
+	bodies := f.versions()
+	switch {
+	case len(bodies) == 0:
+		return "", true
+	case !f.readable(""):
+		return "", false
 	}
-	return "", true
+	name, ok := metadata(bodies[0])["name"].(string)
+	return name, ok
 }
 
 func (f *facts) versions() (bodies []map[string]any) {

@@ -323,7 +323,7 @@ func TestCertainFacts(t *testing.T) {
 	if Certain(nil) {
 		t.Error("what is not ours is certain")
 	}
-	gone := facts(authorizer.AdmissionOperation(admission.Delete), false)
+	gone := facts(admission.Delete, false)
 	if gone.GetObject() != nil || gone.GetOldObject() == nil || gone.IsDryRun() || gone.GetName() != "x" || gone.GetNamespace() != "n" || gone.GetSubresource() != "s" || gone.GetResource().Resource != "configmaps" || gone.GetKind().Kind != "ConfigMap" {
 		t.Errorf("a deletion: %v, %v", gone.GetObject(), gone.GetOldObject())
 	}
