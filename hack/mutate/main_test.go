@@ -38,6 +38,10 @@ func f(a, b bool) authorizer.Decision {
 }
 
 func TestAnswersNeedAReason(t *testing.T) {
+	left := site{file: "./p.go", before: "f()"} // a call that is left out
+	if !answers("p.go: f() ->  # it logs")[left.String()] {
+		t.Errorf("%q cannot be answered", left)
+	}
 	known := answers("# a comment\np.go: if a -> if !a # b is checked before\np.go: x -> y\np.go: v -> w # \n")
 	if len(known) != 1 || !known["p.go: if a -> if !a"] {
 		t.Errorf("answers: %v", known)

@@ -22,7 +22,7 @@ type site struct {
 
 // String identifies a mutant without its line, so that an answer outlives changes elsewhere in the file.
 func (s site) String() string {
-	return fmt.Sprintf("%s: %s -> %s", filepath.ToSlash(filepath.Clean(s.file)), s.before, s.after)
+	return strings.TrimSpace(fmt.Sprintf("%s: %s -> %s", filepath.ToSlash(filepath.Clean(s.file)), s.before, s.after))
 }
 
 // operators maps each operator to what it is mistaken for.

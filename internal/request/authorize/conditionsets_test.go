@@ -66,6 +66,9 @@ func TestManyConditionsDecideAlike(t *testing.T) {
 			if len(ids) != min(n[0], limit)+n[1] {
 				t.Errorf("%v: %d conditions are shown", n, len(ids))
 			}
+			if n[0] > 0 && n[0] <= limit && !slices.Contains(ids, fmt.Sprintf("test.proviso.dev/deny-%d", n[0]-1)) {
+				t.Errorf("%v: a deny that fits is put together with others", n)
+			}
 			if n[0] <= limit && !slices.Contains(append(ids, ""), "test.proviso.dev/deny-0") && n[0] > 0 || n[1] > 0 && !slices.Contains(ids, "test.proviso.dev/allow-0") {
 				t.Errorf("%v: the conditions do not have their names back: %v", n, ids[:1])
 			}

@@ -107,6 +107,7 @@ func TestRulesAboutNamespacesThemselves(t *testing.T) {
 		shown string
 	}{
 		"by the namespace": {readRule("namespaces", `request.namespace == "a"`, ""), "a"}, "by the name": {readRule("namespaces", `request.name == "a"`, ""), "a"}, "by an object": {readRule("namespaces", `request.namespace in ["a", "b"]`, `resource.metadata.labels.team == "x"`), ""},
+		"by both":    {readRule("namespaces", `request.namespace == "a" && request.name == "a"`, ""), "a"},
 		"of another": {readRule("namespaces", `request.namespace == "c"`, ""), ""}, "its status": {readRule("namespaces/status", `request.namespace == "a"`, ""), ""},
 	} {
 		w := newUnionWorld(t, compile).policy("master", c.rule)
@@ -211,6 +212,32 @@ func TestWhatIsDecidedElsewhere(t *testing.T) {
 	} else if shown, known := u.At("", "b"); shown || !known {
 		t.Errorf("a namespace that is denied is shown %v, known %v", shown, known)
 	}
+	if u := spreadOf(newUnionWorld(t, compile).policy("b", denyRule("namespaces", "")), "namespaces", true); u == nil || !slices.Equal(u.decided, []string{"b"}) {
+		t.Errorf("a namespace that is denied, and nothing in it is allowed: %+v", u)
+	}
+	if u := spreadOf(newUnionWorld(t, compile).rbac("a", readMaps).policy("b", denyRule("namespaces", "")), "namespaces", false); u == nil || !slices.Equal(u.decided, []string{"a"}) {
+		t.Errorf("a namespace that is denied, and that nothing would show: %+v", u)
+	}
+	if u := spreadOf(newUnionWorld(t, compile).policy("b", denyRule("namespaces", "")).policy("master", readRule("secrets", b, "")), "namespaces", false); u == nil || !slices.Equal(u.decided, []string{"b"}) {
+		t.Errorf("a namespace that is denied, and that a rule names: %+v", u)
+	}
+	if u := spreadOf(newUnionWorld(t, compile).policy("b", denyRule("configmaps", "")).policy("master", readRule("configmaps", b, "")), "configmaps", false); u == nil || !slices.Equal(u.decided, []string{"b"}) {
+		t.Errorf("a namespace that denies what a rule allows there: %+v", u)
+	}
+	if u := spreadOf(newUnionWorld(t, compile).policy("b", denyRule("configmaps", ""), readRule("configmaps", "", "")), "configmaps", false); u != nil {
+		t.Errorf("a namespace that denies what it allows: %+v", u)
+	}
+	for name, c := range map[string]struct {
+		u     spread
+		known bool
+	}{"names of all namespaces": {spread{wide: &each{names: []string{"x"}}}, true}, "and conditions elsewhere": {spread{wide: &each{names: []string{"x"}}, elsewhere: &elsewhere{}}, false}, "and namespaces that are named": {spread{wide: &each{names: []string{"x"}}, named: &named{}}, false}, "conditions": {spread{wide: &each{names: []string{"x"}, rules: []*ruleCondition{{}}}}, false}} {
+		if shown, known := c.u.At("b", "x"); !shown || !known {
+			t.Errorf("%s: what is named is shown %v, known %v", name, shown, known)
+		}
+		if shown, known := c.u.At("b", "y"); shown || known != c.known {
+			t.Errorf("%s: anything else is shown %v, known %v", name, shown, known)
+		}
+	}
 	if u := spreadOf(newUnionWorld(t, compile).policy("b", denyRule("configmaps", "")), "configmaps", false); u != nil {
 		t.Errorf("a deny of what nothing allows: %+v", u)
 	}
@@ -249,7 +276,8 @@ func TestViewsOfPlaces(t *testing.T) {
 		{
 			"named": view("namespaces", nil, fresh(named)), "named, in a group": view("namespaces", []string{"g"}, fresh(named)), "named, one denied": view("namespaces", nil, fresh(named, denyRule("namespaces", `request.namespace == "b"`))),
 			"named, another denied": view("namespaces", nil, fresh(named, denyRule("namespaces", `request.namespace == "c"`))), "named, one denied by name": view("namespaces", nil, fresh(named, byName)),
-			"of all kinds": view("namespaces", nil, fresh(star)), "of fewer kinds": view("namespaces", nil, fewer),
+			"named, all denied": view("namespaces", nil, fresh(named, policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"namespaces"}})),
+			"of all kinds":      view("namespaces", nil, fresh(star)), "of fewer kinds": view("namespaces", nil, fewer),
 		}, {
 			"wide": view("namespaces", nil, fresh(readRule("namespaces", "", data))), "wide, one denied": view("namespaces", nil, fresh(readRule("namespaces", "", data), denyRule("namespaces", `request.namespace == "b"`))),
 			"wide, another denied": view("namespaces", nil, fresh(readRule("namespaces", "", data), denyRule("namespaces", `request.namespace == "c"`))), "wide, one denied by name": view("namespaces", nil, fresh(readRule("namespaces", "", data), byName)),
@@ -268,7 +296,9 @@ func TestViewsOfPlaces(t *testing.T) {
 		}
 	}
 	denying := func(ns string) requestctx.View {
-		return view("configmaps", nil, newUnionWorld(t, compile).policy(ns, denyRule("configmaps", "")).policy("master", readRule("configmaps", "", data)))
+		deny := denyRule("configmaps", "")
+		deny.Where = data
+		return view("configmaps", nil, newUnionWorld(t, compile).policy(ns, deny).policy("master", readRule("configmaps", "", data)))
 	}
 	if one, again := denying("a"), denying("a"); one == denying("b") || one != again {
 		t.Error("which namespace shows nothing does not count")

@@ -264,6 +264,17 @@ func TestUnitedInWords(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, whole)
 		}
 	}
+	v1 := newUnionWorld(t, compile).rbac("a", readMaps)
+	v1.gate.local = LocalFunc(func(_, version string) bool { return version == "v1" })
+	for _, attrs := range []authorizer.AttributesRecord{unversioned, wild, listOf("configmaps")} {
+		if text, _ := v1.gate.United(t.Context(), v1.snapshot(), attrs); text == "" {
+			t.Errorf("version %q of what is served in v1: %q", attrs.APIVersion, text)
+		}
+	}
+	open := newUnionWorld(t, compile).policy("master", readRule("namespaces", "", `resource.metadata.labels.team == "x"`))
+	if text, whole := open.gate.United(t.Context(), open.snapshot(), get); text != "" || whole {
+		t.Errorf("a namespace under a condition: %q, %v", text, whole)
+	}
 	w.gate.unions = false
 	if text, whole := w.gate.United(t.Context(), snap, listOf("configmaps")); text != "" || whole {
 		t.Errorf("without the gate: %q, %v", text, whole)
