@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const fenceName = "ours-fence"
@@ -78,9 +79,25 @@ func (w *world) install(c *Case) {
 }
 
 // settle waits for the watch caches: a request that takes any state must not get one of before in one of the worlds.
+// A cache that is behind is asked for every 100 ms, so all of them are waited for at once.
 func (w *world) settle() {
+	var wg sync.WaitGroup
+	failed := make(chan any, len(kinds))
 	for kind := range kinds {
-		w.caughtUp(kind)
+		wg.Go(func() {
+			defer func() {
+				if why := recover(); why != nil {
+					failed <- why
+				}
+			}()
+			w.caughtUp(kind)
+		})
+	}
+	wg.Wait()
+	select {
+	case why := <-failed:
+		panic(why) // where the case is set up
+	default:
 	}
 }
 
