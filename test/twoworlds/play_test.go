@@ -116,8 +116,8 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 	for i, s := range c.Steps {
 		var replies [2]*reply
 		err := p.both(func(w *world) {
-			if ref, _, _ := refOf(s.Path); i > 0 && s.Method == http.MethodGet && kinds[ref.Kind].root != "" {
-				w.caughtUp(ref.Kind) // with the steps before
+			if ref, _, _ := refOf(s.Path); kinds[ref.Kind].root != "" && (s.Method == http.MethodGet || s.Method == http.MethodDelete) {
+				w.caughtUp(ref.Kind) // with the steps before, of the case before, too
 			}
 			disturb := func() {
 				if s.Meanwhile {
