@@ -2,6 +2,7 @@ package twoworlds
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 )
 
@@ -87,7 +88,12 @@ type Step struct {
 	// not see changes once more in the second world, before the request or while it watches.
 	Watch     bool `json:"watch,omitempty"`
 	Meanwhile bool `json:"meanwhile,omitempty"`
+	// Socket: the stream is a web socket.
+	Socket bool `json:"socket,omitempty"`
 }
+
+// reads reports whether the step changes nothing.
+func (s Step) reads() bool { return s.Method == http.MethodGet || s.Method == http.MethodHead }
 
 func (s Step) String() string {
 	out := s.Method + " " + s.Path

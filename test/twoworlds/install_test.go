@@ -264,6 +264,9 @@ func refOf(path string) (ref Ref, sub, version string) {
 	if strings.HasPrefix(path, "/apis/") {
 		version, parts = parts[0], parts[1:]
 	}
+	if len(parts) > 0 && parts[0] == "watch" {
+		parts = parts[1:]
+	}
 	if len(parts) > 2 && parts[0] == "namespaces" && kinds[parts[2]].kind != "" {
 		ref.NS, parts = parts[1], parts[2:]
 	}

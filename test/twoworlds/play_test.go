@@ -116,7 +116,7 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 	for i, s := range c.Steps {
 		var replies [2]*reply
 		err := p.both(func(w *world) {
-			if ref, _, _ := refOf(s.Path); kinds[ref.Kind].root != "" && (s.Method == http.MethodGet || s.Method == http.MethodDelete) {
+			if ref, _, _ := refOf(s.Path); kinds[ref.Kind].root != "" && (s.reads() || s.Method == http.MethodDelete) {
 				w.caughtUp(ref.Kind) // with the steps before, of the case before, too
 			}
 			disturb := func() {
@@ -199,10 +199,11 @@ func (p *pair) touch(c *Case, s Step, a, b *reply, touched map[Ref]bool) {
 		return
 	}
 	wrote := func(r *reply) bool { return r.code < 300 || r.code >= 500 }
-	if s.Method == http.MethodGet || !wrote(a) && !wrote(b) || strings.Contains(s.Query, "dryRun") || !ours(s.Path) {
+	collection := s.Method == http.MethodDelete && ref.Name == "" // of which a part is gone if it fails
+	if s.reads() || !collection && !wrote(a) && !wrote(b) || strings.Contains(s.Query, "dryRun") || !ours(s.Path) {
 		return
 	}
-	if s.Method == http.MethodDelete && ref.Name == "" {
+	if collection {
 		for _, o := range c.Objects {
 			if o.Kind == ref.Kind && !o.Gone {
 				touched[o.Ref] = true

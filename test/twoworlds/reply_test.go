@@ -10,12 +10,14 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/transport/websocket"
 	"sigs.k8s.io/yaml"
 )
 
@@ -181,44 +183,91 @@ const quiet = 400 * time.Millisecond
 func (w *world) stream(user string, s Step, tick string, disturb func()) *reply {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	resp, err := w.open(ctx, user, s)
-	if err != nil {
-		return &reply{body: err.Error()}
+	out, next, end := w.watch(ctx, user, s)
+	if next == nil {
+		return out
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return w.read(resp)
-	}
-	out := &reply{code: resp.StatusCode, headers: plainHeaders(resp.Header)}
+	defer end()
 	disturb()
 	ref, _, _ := refOf(s.Path)
 	if ref.NS == "" && ref.Kind != "namespaces" {
 		ref.NS = home
 	}
 	w.fence(ref.Kind, ref.NS, tick)
-	enough := time.AfterFunc(quiet, cancel)
+	enough := time.AfterFunc(quiet, end)
 	defer enough.Stop()
-	decoder := json.NewDecoder(resp.Body)
 	var events []string
 	for {
-		var event struct {
-			Type   string
-			Object json.RawMessage
-		}
-		if err := decoder.Decode(&event); err != nil {
+		raw, err := next()
+		if err != nil {
 			break
 		}
-		if event.Type == "BOOKMARK" {
+		var event object
+		if err := json.Unmarshal(raw, &event); err != nil {
+			events = append(events, plain(string(raw)))
+			continue
+		}
+		if event["type"] == "BOOKMARK" {
 			continue // it comes when it comes
 		}
-		var o any
-		_ = json.Unmarshal(event.Object, &o)
-		events = append(events, event.Type+" "+text(plainValue(o)))
-		if bytes.Contains(event.Object, []byte(`"tick":"`+tick+`"`)) || event.Type == "ERROR" {
+		events = append(events, text(plainValue(event)))
+		if bytes.Contains(raw, []byte(`"tick":"`+tick+`"`)) || event["type"] == "ERROR" {
 			break
 		}
 		enough.Reset(2 * time.Second)
 	}
 	out.body = strings.Join(events, "\n    ")
 	return out
+}
+
+// watch opens a stream. next returns one event after the other, and end makes it return an error; both are nil if the
+// answer is no stream.
+func (w *world) watch(ctx context.Context, user string, s Step) (out *reply, next func() ([]byte, error), end func()) {
+	if s.Socket {
+		return w.socket(ctx, user, s)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := w.open(ctx, user, s)
+	if err != nil {
+		cancel()
+		return &reply{body: err.Error()}, nil, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		out = w.read(resp)
+		_ = resp.Body.Close()
+		cancel()
+		return out, nil, nil
+	}
+	decoder := json.NewDecoder(resp.Body)
+	next = func() (raw []byte, err error) {
+		var message json.RawMessage
+		err = decoder.Decode(&message)
+		return message, err
+	}
+	return &reply{code: resp.StatusCode, headers: plainHeaders(resp.Header)}, next, func() { cancel(); _ = resp.Body.Close() }
+}
+
+// handshake is the code in the error of a web socket that was refused.
+var handshake = regexp.MustCompile(`\([0-9]{3} [^)]*\)`)
+
+// socket opens a stream as a web socket, with an origin as browsers send it.
+func (w *world) socket(ctx context.Context, user string, s Step) (out *reply, next func() ([]byte, error), end func()) {
+	req, err := w.request(ctx, user, s)
+	if err != nil {
+		return &reply{body: err.Error()}, nil, nil
+	}
+	req.Header.Set("Origin", w.Admin.Host)
+	rt, holder, err := websocket.RoundTripperFor(w.vouching)
+	if err != nil {
+		return &reply{body: err.Error()}, nil, nil
+	}
+	conn, err := websocket.Negotiate(rt, holder, req, "base64.binary.k8s.io")
+	if err != nil {
+		return &reply{body: "no socket" + handshake.FindString(err.Error())}, nil, nil
+	}
+	next = func() (raw []byte, err error) {
+		_, raw, err = conn.ReadMessage()
+		return raw, err
+	}
+	return &reply{code: http.StatusOK}, next, func() { _ = conn.Close() }
 }

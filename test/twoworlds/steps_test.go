@@ -2,6 +2,7 @@ package twoworlds
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -102,6 +103,46 @@ func (d *draw) vary(o Object, s *Step) {
 	}
 	if s.Method != "GET" && d.chance(30) {
 		s.add("dryRun=All")
+	}
+	d.rare(o, s)
+}
+
+// inVersion is the version in a path.
+var inVersion = regexp.MustCompile(`/v1(beta1)?/`)
+
+// rare are the ways that few clients use.
+func (d *draw) rare(o Object, s *Step) {
+	if !d.chance(20) {
+		return
+	}
+	switch {
+	case s.Watch:
+		if at := inVersion.FindString(s.Path); d.chance(50) {
+			s.Path = inVersion.ReplaceAllString(o.path(), at) // of one object
+		}
+		switch d.IntN(3) {
+		case 0: // as it was before there was watch=1
+			s.Path = inVersion.ReplaceAllString(s.Path, "${0}watch/")
+		case 1:
+			s.Socket, s.Accept = true, ""
+		}
+	case s.Method == "GET":
+		switch d.IntN(4) {
+		case 0:
+			s.Method = "HEAD"
+		case 1:
+			s.Accept = pick(d, tableType+", "+jsonType, "application/json;as=Nothing;v=v1;g=meta.k8s.io, "+metaListType+", */*", "*/*", "application/json;profile=x")
+		case 2:
+			s.Accept = tableType
+			s.add("includeObject=" + pick(d, "Object", "None", "Metadata", "Everything"))
+		default:
+			s.add(pick(d, "pretty=1", "timeout=3s", "timeoutSeconds=1", "shardSelector=x", "sendInitialEvents=true", "allowWatchBookmarks=true", "watch=0"))
+		}
+	case s.Method == "DELETE" && s.Body == "":
+		s.add(pick(d, "propagationPolicy=Orphan", "propagationPolicy=Foreground", "orphanDependents=false", "gracePeriodSeconds=0", "gracePeriodSeconds=9",
+			"preconditions.uid="+nobodys, "uid="+nobodys, "ignoreStoreReadErrorWithClusterBreakingPotential=true", "pretty=1", "dryRun=Some"))
+	default:
+		s.add(pick(d, "pretty=1", "timeout=3s", "fieldManager=admin", "fieldManager="+strings.Repeat("x", 129), "dryRun=Some", "force=true"))
 	}
 }
 

@@ -29,7 +29,9 @@ type world struct {
 	second bool
 	// admin is in system:masters; proxy vouches for any user.
 	admin, proxy *http.Client
-	callers      map[string]bool
+	// vouching is what proxy is made of.
+	vouching *rest.Config
+	callers  map[string]bool
 	// groups are those of users, tokens what some come with instead, since the time that issued says.
 	groups map[string][]string
 	tokens map[string]string
@@ -60,6 +62,7 @@ func newWorld(t testing.TB, second bool) *world {
 	}
 	own := s.Admin.TLSClientConfig
 	vouching := rest.TLSClientConfig{CAData: own.CAData, CAFile: own.CAFile, CertFile: files.ProxyClientCert, KeyFile: files.ProxyClientKey}
+	w.vouching = &rest.Config{Host: s.Admin.Host, TLSClientConfig: vouching}
 	for client, tls := range map[**http.Client]rest.TLSClientConfig{&w.admin: own, &w.proxy: vouching} {
 		if *client, err = rest.HTTPClientFor(&rest.Config{Host: s.Admin.Host, TLSClientConfig: tls}); err != nil {
 			t.Fatal(err)
