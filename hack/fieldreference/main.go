@@ -37,7 +37,7 @@ const introduction = `<!-- Written by hack/fieldreference; ` + "`make generate`"
 # Shipped field permissions
 
 A field permission is granted as a verb on the resource that has the field, in a rule of RBAC, of a Policy role or by a
-webhook. Who may not write the whole object needs the verb ` + "`granular`" + ` on the resource beside it. A text in angle
+webhook. A user who may not write the whole object also needs the verb ` + "`granular`" + ` on the resource. A text in angle
 brackets stands for what you fill in: ` + "`granular:label(<prefix>)`" + ` is granted as
 ` + "`granular:label(example.com)`" + `, for the labels ` + "`example.com/…`" + `; the prefix of a label without a slash is the
 label itself.

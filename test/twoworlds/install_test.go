@@ -233,6 +233,7 @@ func (w *world) disturb(c *Case, play int) {
 	if !w.second {
 		return
 	}
+	defer func(last, more string) { w.last, w.more = last, more }(w.last, w.more) // they are the caller's
 	if c.Change.What == changePolicy {
 		bob := fmt.Sprintf("bob-%d", play)
 		w.must("PATCH", master+"rolebindings/bobs", object{"userNames": []any{"bob", bob}})

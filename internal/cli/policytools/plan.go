@@ -48,7 +48,7 @@ With --replay, requests recorded in audit logs are decided again, and those with
 undecided if its audit level does not record enough to evaluate a condition.
 
 Users are assumed to be in the group system:authenticated only; a group stands for a member without further groups. The namespace * stands
-for every namespace and for cluster-scoped resources; (others) stands for every other namespace. The cluster roles of Kubernetes are
+for every namespace and for cluster-scoped resources; (others) stands for every namespace without them. The cluster roles of Kubernetes are
 included only if --from has them.
 
 The effect of protected attributes and field permissions depends on the labels and fields that users write. Changes of these are
