@@ -42,7 +42,7 @@ use a token that can do what --allow and --rules say, and nothing else: without 
 with your kubeconfig, at the start and again before it ends; it is in a file that only you can read, which is removed at the end.
 
 The agent gets the answers, not the token. An agent that can run commands as you on this machine can still read your credentials: run
-what you do not trust as another user, or in a container.`,
+agents that you do not trust as another user, or in a container.`,
 		Example: `  # Read everything but secrets
   proviso-mcp
 

@@ -19,8 +19,8 @@ func NewAccessCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "access",
 		Short: "Ask for rights that end, and approve what others ask for",
-		Long: `Ask for a role for some time, by an AccessRule that lets you; approve, deny or revoke what others asked for;
-and see afterwards what was done by it.`,
+		Long: `Request a role for a limited time, as an AccessRule allows; approve, deny or revoke requests of others; and report
+what was done with a grant.`,
 	}
 	cmd.AddCommand(newAccessRequestCommand(streams), newAccessListCommand(streams),
 		newDecisionCommand(streams, "approve", access.Approve), newDecisionCommand(streams, "deny", access.Deny), newAccessRevokeCommand(streams), newAccessReportCommand(streams))

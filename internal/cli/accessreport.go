@@ -26,8 +26,8 @@ func newAccessReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report NAME --replay FILE",
 		Short: "Show what was done by a request, and what of it outlives the grant",
-		Long: `Show from an audit log, or from what an audit sink has kept, which requests a grant made possible, and what of
-them outlives it: tokens, certificates, roles and bindings, workloads, and secrets that were read.`,
+		Long: `Show from an audit log, or from what an audit sink has kept, which requests a grant made possible, and what
+they made that outlives it: tokens, certificates, roles and bindings, workloads, and secrets that were read.`,
 		Example: `  proviso access report prod-admin-x7k2p -n prod --replay /var/log/kubernetes/audit.log`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

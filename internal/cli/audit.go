@@ -37,9 +37,10 @@ func newAuditConvertCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Turn an audit policy file into a sink and its classes, or back",
-		Long: `Turn an audit.k8s.io/v1 Policy into an AuditSink and the AuditClasses it refers to, or a file with one AuditSink and its
-classes into a Policy. Lists, as kubectl prints them, are read as well; of several sinks, --name chooses. The result gives every request the same level. What has no equivalent is refused, naming the rule;
-what is left out without changing a level is reported on standard error.`,
+		Long: `Turn an audit.k8s.io/v1 Policy into an AuditSink and the AuditClasses it refers to, or a file with an AuditSink and its
+classes into a Policy. The file may be a list, as kubectl prints it; if it has several sinks, --name selects one. The result
+gives every request the same level. If a rule has no equivalent, the command fails and names it. What is left out without
+changing a level is reported on standard error.`,
 		Example: `  # A policy file of kube-apiserver as a sink; add its webhook before applying it
   proviso audit convert -f audit-policy.yaml --name security > sink.yaml
 

@@ -33,10 +33,10 @@ func newDenyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Forbid something to users and groups in a namespace",
 		Long: `Create a role with one deny rule in the namespace, and a role binding of the same name for the users and groups. A deny wins over every
 allow of the namespace; it is overridden by cluster-wide grants, unless it is in the master namespace. You need the verb deny on the role,
-which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'. Get, list and watch show the same objects: who names one
-of them denies all three.
+which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'. Get, list and watch show the same objects:
+naming one of them denies all three.
 
-A deny that looks at a label is got round by a subject who may update the object: they take the label off first. With --protect, a
+A subject that may update the object can remove the label that a deny selects, and so evade the deny. With --protect, a
 ProtectedAttribute is written, too. Then only admins of the namespace, by the role admin of the master namespace, can change the label
 on these resources; in the master namespace, only cluster admins can, everywhere. You need the right to create protected attributes.`,
 		Example: `  # Edgar never deletes config maps of namespace hammer

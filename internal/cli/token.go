@@ -27,8 +27,8 @@ func NewTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Ask for tokens that can do less than you, and narrow them further without a server. A request with a narrowed token is allowed only if
 you may make it and every link of the token allows it. A holder can add a link, and nobody can take one away.
 
-A token never gets by a wildcard what is as good as more rights: secrets, workloads, exec, impersonation, tokens of service accounts,
-roles. Name the verb and the resource to allow such a thing.
+A wildcard never covers what can be turned into more rights: secrets, workloads, exec, impersonation, tokens of service accounts, roles.
+To allow one of these, name the verb and the resource.
 
 The server needs the feature gate NarrowedTokens, and you the right to create narrowedtokens.access.proviso.dev.`,
 	}
@@ -118,8 +118,8 @@ func newTokenRequestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "request --allow 'VERBS KINDS [-n NAMESPACES]'",
 		Short: "Ask for a token that can do less than you",
-		Long: `Ask the server for a token of your own that can do only what --allow and --rules say, and print it. A user who has the token can use it until
-it ends: keep it as you keep a password.`,
+		Long: `Ask the server for a token for yourself that can do only what --allow and --rules say, and print it. Anyone who has the token can use it
+until it expires: keep it like a password.`,
 		Example: `  # Read pods and deployments of namespace web for 20 minutes
   proviso token request --allow 'get,list,watch pods,deployments.apps -n web' --for 20m --description 'build agent' > token
 

@@ -33,11 +33,11 @@ func newTokenListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "list [--user-name NAME | --all]",
 		Short: "List narrowed tokens that the server has issued and that have not ended",
 		Long: `List your tokens: their ids, when they end, whether they are revoked, and what their links are called. A token itself is never shown.
-Those of others take the verb list on narrowedtokens.access.proviso.dev.
+To see the tokens of others, you need the verb list on narrowedtokens.access.proviso.dev.
 
-The list is kept in etcd, the same for all replicas: the newest 50 tokens of each user, and 4 MiB in all. If others were dropped that have
-not ended, the command says so; the audit log has every token that was issued. Links that a holder has added offline are not
-known to any server. Revocations of what is listed follow; "proviso history" says who made them.`,
+The list is kept in etcd, the same for all replicas: the newest 50 tokens of each user, and 4 MiB in all. If tokens
+were dropped before they ended, the command says so; the audit log has every token that was issued. No server knows links that a holder
+has added offline. Revocations of the listed tokens follow; "proviso history" says who made them.`,
 		Example: `  # Your own
   proviso token list
 

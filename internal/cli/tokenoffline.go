@@ -29,8 +29,8 @@ func newTokenAttenuateCommand(streams genericiooptions.IOStreams) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "attenuate --allow 'VERBS KINDS [-n NAMESPACES]'",
 		Short: "Narrow a token further, without a server",
-		Long: `Append a link to a narrowed token, and print the new one. It can do what the old one can and the link allows. No server is asked, and the
-old token stays what it is. The token comes from --token-file, $PROVISO_TOKEN or standard input.`,
+		Long: `Append a link to a narrowed token, and print the new one. It can do what both the old token and the link
+allow. No server is asked, and the old token remains valid. The token comes from --token-file, $PROVISO_TOKEN or standard input.`,
 		Example: `  # For a sub-agent that only looks at pods, for five minutes
   proviso token attenuate --token-file token --allow 'get,list pods' --for 5m --description 'sub-agent' > narrower`,
 		Args: cobra.NoArgs,
@@ -83,8 +83,8 @@ func newTokenInspectCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "Show what a token says, without a server",
-		Long: `Print whose token it is, until when, and what each link allows. Nothing is verified: only the server has the key, and knows whether the
-token is revoked. The token comes from --token-file, $PROVISO_TOKEN or standard input, and is not printed.`,
+		Long: `Print whose token it is, when it expires, and what each link allows. Nothing is verified: only the server has the key, and knows whether
+the token is revoked. The token comes from --token-file, $PROVISO_TOKEN or standard input, and is not printed.`,
 		Example: `  proviso token inspect --token-file token`,
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return o.Run() },

@@ -30,9 +30,9 @@ func newTokenRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke [ID ...] [--user-name NAME ...]",
 		Short: "End narrowed tokens before their time",
-		Long: `Revoke the tokens with these ids, or all tokens that users have been issued until now. Tokens that were asked for with a revoked one end
-with it. You need the right to create tokenrevocations.access.proviso.dev; with --token-file, a token revokes itself, and
-needs no right.`,
+		Long: `Revoke the tokens with these IDs, or all tokens that were issued to users until now. Tokens that were requested with a revoked token end
+with it. You need the right to create tokenrevocations.access.proviso.dev. With --token-file, a token revokes itself, which needs no
+right.`,
 		Example: `  # A token, by the id that it was issued with
   proviso token revoke 3f2a90c41d5b6e7788990a1b2c3d4e5f
 

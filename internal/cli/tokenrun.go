@@ -34,8 +34,8 @@ func newTokenRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Ask for a token, write a kubeconfig that has this token and no other credential (mode 0600), run the command with $KUBECONFIG set to it, and
 remove the file when the command ends. The exit code is that of the command.
 
-The command runs as you on this machine. It can still read your other credentials if it looks for them, ~/.kube/config first of all: run what
-you do not trust as another user, or in a container.`,
+The command runs as you on this machine. It can still read your other credentials, such as ~/.kube/config: run programs
+that you do not trust as another user, or in a container.`,
 		Example: `  # An agent that reads pods and deployments of namespace web, for 20 minutes
   proviso token run --allow 'get,list,watch pods,deployments.apps -n web' --for 20m -- my-agent
 

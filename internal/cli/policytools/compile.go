@@ -51,9 +51,9 @@ func NewCompileCommand(streams genericiooptions.IOStreams) *cobra.Command {
 API server enforces them: no webhook, no sidecar, no flag. The policy is read from files, or from a server with --kubeconfig.
 
 Each rule gets a verdict: exact (decided as by Proviso), stronger (more is refused; the report says what), or impossible. If anything is
-impossible, nothing is written, and each such rule is reported with the reason. --accept RULE does without what cannot be had of a rule.
+impossible, nothing is written, and each such rule is reported with the reason. --accept RULE gives up the impossible part of a rule.
 
-The output has policies first and grants second, since a grant must not be there without its condition. Apply them in this order, with
+The output has policies first and grants second, because a grant must not exist without its condition. Apply them in this order, with
 'proviso compile verify' between the two, or let 'proviso compile apply' do it. Do not use kubectl apply --prune.
 
 Exit code 0 if everything was compiled, 2 if something is impossible, 3 if the policy could not be read.`,

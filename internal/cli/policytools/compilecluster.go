@@ -26,8 +26,8 @@ func newCompileApplyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR",
 		Short: "Compile policy and apply it: policies, verify, grants, and then what is left over away",
-		Long: `Compile policy and bring it to a cluster, so that at no moment a grant is there without its condition: new policies, verify, new
-grants, old grants away, old policies away. Objects without the label app.kubernetes.io/managed-by=proviso-compile are not touched.`,
+		Long: `Compile policy and apply it to a cluster. No grant ever exists without its condition: the command writes new policies, verifies them,
+writes new grants, deletes old grants, and then deletes old policies. Objects without the label app.kubernetes.io/managed-by=proviso-compile are not touched.`,
 		Example: `  # Compile and apply
   proviso compile apply -f policies/
 
@@ -101,7 +101,7 @@ func newCompileDriftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "drift -f DIR",
 		Short: "Compare the compiled objects of a cluster with what policy compiles to",
 		Long: `Compare the objects of a cluster with what the files compile to: objects that are missing, that were changed, or that are left over.
-Subjects that can switch the policies off, since they may change or delete ValidatingAdmissionPolicies, are listed, too.
+Subjects that may change or delete ValidatingAdmissionPolicies, and so switch the policies off, are listed, too.
 
 Exit code 0 if nothing differs, 2 if something does, 3 if the question could not be answered.`,
 		Example: `  # The cluster of the kubeconfig

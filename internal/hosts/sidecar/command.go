@@ -28,8 +28,8 @@ func NewCommand(streams genericiooptions.IOStreams, kinds func() feature.Kinds) 
 		Long: `Runs beside an unmodified kube-apiserver 1.37 on the same machine. The API server asks it in its authorization and admission
 webhooks, and finds the API groups of Proviso there.
 
-While the sidecar is down, only system:masters and the identities of 'init --exempt' are let in. What is conditional is honoured
-only while it is proven that the API server calls the admission webhook.`,
+While the sidecar is down, only system:masters and the identities of 'init --exempt' are let in. Conditional permissions are
+honoured only while it is proven that the API server calls the admission webhook.`,
 		Example: `  # On the machine of the API server, once:
   proviso sidecar init --out /etc/proviso-sidecar --pki-dir /etc/kubernetes/pki
 
