@@ -171,3 +171,31 @@ func pages(t *testing.T) map[string]string {
 	}
 	return all
 }
+
+// TestMapOfTheFolders: the table of folders in ARCHITECTURE.md names every package directly below a folder whose contents
+// it lists. // OP-10
+func TestMapOfTheFolders(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| \\[`(\\w+)/`\\].*$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 9 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		ring := row[1]
+		if ring == "cli" || ring == "features" { // which their rows describe as a whole
+			continue
+		}
+		inside, err := os.ReadDir(filepath.Join("../../internal", ring))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range inside {
+			if entry.IsDir() && !strings.Contains(row[0], "`"+entry.Name()+"`") {
+				t.Errorf("ARCHITECTURE.md: the row of %s/ does not name %s", ring, entry.Name())
+			}
+		}
+	}
+}
