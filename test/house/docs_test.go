@@ -172,8 +172,8 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestMapOfTheFolders: the table of folders in ARCHITECTURE.md names every package directly below a folder whose contents
-// it lists. // OP-10
+// TestMapOfTheFolders: the table in ARCHITECTURE.md names every package directly below the folders whose contents it
+// lists. // OP-10
 func TestMapOfTheFolders(t *testing.T) {
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
