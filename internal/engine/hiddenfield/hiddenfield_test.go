@@ -382,7 +382,7 @@ func TestTakenOver(t *testing.T) {
 	entry := func(name, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: name, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
 	}
-	const data, other = `{"f:data":{"f:a":{}}}`, `{"f:type":{}}`
+	const data, asText, other = `{"f:data":{"f:a":{}}}`, `{"f:stringData":{"f:a":{}}}`, `{"f:type":{}}`
 	for _, tc := range []struct {
 		name     string
 		old, new []metav1.ManagedFieldsEntry
@@ -395,9 +395,18 @@ func TestTakenOver(t *testing.T) {
 		{"taken", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("two", data)}, true},
 		{"shared as a whole", []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`)}, []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`), entry("two", `{"f:data":{}}`)}, true},
 		{"removed", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("one", other)}, true},
+		{"shared as text", []metav1.ManagedFieldsEntry{entry("one", asText)}, []metav1.ManagedFieldsEntry{entry("one", asText), entry("two", asText)}, true},
 	} {
 		if got := set.TakenOver(tc.old, tc.new); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+	for fields, want := range map[string]int{data: 1, asText: 1, other: 0} {
+		if got := set.AppliedBy("one", []metav1.ManagedFieldsEntry{entry("one", fields)}); len(got) != want {
+			t.Errorf("%s: applied are %v", fields, got)
+		}
+		if got := set.managers([]metav1.ManagedFieldsEntry{entry("one", fields)}, nil); len(got) == want {
+			t.Errorf("%s: shown are %v", fields, got)
 		}
 	}
 }
@@ -406,7 +415,7 @@ func TestTakenOver(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	set := hidden(t, false, ".data", ".spec.containers[].env[].value")
 	for field, want := range map[string]bool{
-		".spec.containers": true, ".spec": true, ".spec.nodeName": false, ".data": true, ".data.x": true, ".database": false, ".type": false, `.spec.containers[name="a"].env[name="b"].value`: true, `.spec.containers[name="a"].image`: false,
+		".spec.containers": true, ".spec": true, ".spec.nodeName": false, ".data": true, ".data.x": true, ".stringData.x": true, ".stringData": true, ".database": false, ".type": false, `.spec.containers[name="a"].env[name="b"].value`: true, `.spec.containers[name="a"].image`: false,
 	} {
 		if _, got := set.InConflict(field); got != want {
 			t.Errorf("%s: %v", field, got)

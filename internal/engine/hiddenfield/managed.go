@@ -40,12 +40,18 @@ func isWhole(all *fieldpath.Set, p fieldpath.Path) bool {
 }
 
 // split divides a set of managed fields into those that are shown and those that are hidden. The names of keys that are
-// kept are shown.
+// kept are shown. Server-side apply records a field as it was spelled.
 func (s Set) split(all *fieldpath.Set) (shown, hidden *fieldpath.Set) {
+	var places []fieldperm.Path
+	for _, f := range s {
+		if !f.Keys {
+			places = append(places, spellings(f.Field)...)
+		}
+	}
 	shown, hidden = fieldpath.NewSet(), fieldpath.NewSet()
 	all.Iterate(func(p fieldpath.Path) {
-		for _, f := range s {
-			if !f.Keys && matches(f.Field, p, func(p fieldpath.Path) bool { return isWhole(all, p) }) {
+		for _, at := range places {
+			if matches(at, p, func(p fieldpath.Path) bool { return isWhole(all, p) }) {
 				hidden.Insert(p.Copy())
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
@@ -226,23 +227,30 @@ func namesOf(p fieldperm.Path) (names []string) {
 // the name of a field ends, the text of a conflict does not always tell.
 func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
 	for _, f := range s {
-		if isAbove(field, f.Field) {
-			return f, true // managed as a whole, with the hidden field in it
-		}
-		pattern := "^"
-		for _, e := range f.Field {
-			switch {
-			case e.Any:
-				pattern += `(?:\[.*\]|\..+)`
-			case e.Bracket:
-				pattern += `(?:\[.*\]|\.` + regexp.QuoteMeta(e.Name) + `)`
-			default:
-				pattern += `\.` + regexp.QuoteMeta(e.Name)
-			}
-		}
-		if found, err := regexp.MatchString(pattern+`(?:[.\[]|$)`, field); err != nil || found {
+		if slices.ContainsFunc(spellings(f.Field), func(at fieldperm.Path) bool { return isIn(field, at) }) {
 			return f, true
 		}
 	}
 	return fieldperm.Hidden{}, false
+}
+
+// isIn reports whether a field, as a conflict names it, is at a path, below it, or managed as a whole with the path in it.
+// It is true for a path that cannot be read.
+func isIn(field string, at fieldperm.Path) bool {
+	if isAbove(field, at) {
+		return true
+	}
+	pattern := "^"
+	for _, e := range at {
+		switch {
+		case e.Any:
+			pattern += `(?:\[.*\]|\..+)`
+		case e.Bracket:
+			pattern += `(?:\[.*\]|\.` + regexp.QuoteMeta(e.Name) + `)`
+		default:
+			pattern += `\.` + regexp.QuoteMeta(e.Name)
+		}
+	}
+	found, err := regexp.MatchString(pattern+`(?:[.\[]|$)`, field)
+	return err != nil || found
 }
