@@ -126,6 +126,12 @@ func plainValue(v any) any {
 				out[k] = plainToken(token)
 			case k == "resourceRules" || k == "nonResourceRules":
 				out[k] = sorted(plainValue(inner)) // in the order in which the server has learnt of the caller's bindings
+			case k == "causes":
+				out[k] = sorted(plainValue(inner)) // managers are in the order of their times
+			case k == "message" && isText && strings.HasPrefix(token, applyConflicts):
+				lines := strings.Split(plain(token[len(applyConflicts):]), "\n") // the same
+				slices.Sort(lines)
+				out[k] = applyConflicts + strings.Join(lines, "\n")
 			case k == "name" && v["generateName"] != nil:
 				out[k] = "…"
 			default:
@@ -144,6 +150,8 @@ func plainValue(v any) any {
 	}
 	return v
 }
+
+const applyConflicts = "Apply failed with conflicts: "
 
 // sorted orders a list by what its entries say.
 func sorted(v any) any {
