@@ -234,8 +234,8 @@ func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
 	return fieldperm.Hidden{}, false
 }
 
-// isIn reports whether a field, as a conflict names it, is at a path, below it, or managed as a whole with the path in it.
-// It is true for a path that cannot be read.
+// isIn reports whether a field, as a conflict names it, is at a path, below it, or managed as a whole with the path in
+// it. A path that cannot be read counts.
 func isIn(field string, at fieldperm.Path) bool {
 	if isAbove(field, at) {
 		return true
