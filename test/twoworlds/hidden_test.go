@@ -50,7 +50,7 @@ func (w *world) hides() {
 	}{
 		"hid-data":  {".data[hid]", []any{"configmaps", "secrets"}},
 		"hid-spec":  {".spec.hid", []any{"widgets." + group}},
-		"hid-notes": {".metadata.annotations[" + hiddenNote + "]", []any{"pods", "services", "namespaces", "deployments.apps"}},
+		"hid-notes": {".metadata.annotations[" + hiddenNote + "]", []any{"pods", "services", "namespaces", "deployments.apps", "horizontalpodautoscalers.autoscaling"}},
 	} {
 		w.must("POST", ownGroup+"fieldpermissions", object{"metadata": named(name), "spec": object{"resources": at.resources, "field": at.field, "permission": hiddenVerb, "readExclusive": true}})
 	}

@@ -103,9 +103,10 @@ func (w *world) settle() {
 
 // caughtUp waits for the watch caches of a kind.
 func (w *world) caughtUp(kind string) {
-	w.must("GET", kinds[kind].root+"/"+kind, nil)
-	if kind == "widgets" {
-		w.must("GET", "/apis/"+group+"/v1beta1/widgets", nil)
+	k := kinds[kind]
+	w.must("GET", k.root+"/"+kind, nil)
+	if k.also != "" {
+		w.must("GET", k.also+"/"+kind, nil)
 	}
 }
 

@@ -185,8 +185,8 @@ func (p *pair) count(a, b *reply) {
 // ours reports whether a path is that of a kind of the search.
 func ours(path string) bool {
 	ref, _, _ := refOf(path)
-	root := strings.TrimSuffix(kinds[ref.Kind].root, "/v1")
-	return root != "" && strings.HasPrefix(path, root+"/v")
+	k := kinds[ref.Kind]
+	return k.root != "" && (strings.HasPrefix(path, k.root+"/") || k.also != "" && strings.HasPrefix(path, k.also+"/"))
 }
 
 // touch notes what a step may have changed.

@@ -75,9 +75,9 @@ func (d *draw) step() []Step {
 
 // vary changes the version, the form of the answer, or the body.
 func (d *draw) vary(o Object, s *Step) {
-	if o.Kind == "widgets" && d.chance(40) {
-		s.Path = strings.Replace(s.Path, "/v1/", "/v1beta1/", 1)
-		s.Body = strings.Replace(s.Body, group+"/v1\"", group+"/v1beta1\"", 1)
+	if k := kinds[o.Kind]; k.also != "" && d.chance(40) {
+		s.Path = strings.Replace(s.Path, k.root+"/", k.also+"/", 1)
+		s.Body = strings.Replace(s.Body, `"`+k.version+`"`, `"`+strings.TrimPrefix(k.also, "/apis/")+`"`, 1)
 		for _, missing := range []string{`"keep":"keep-mine",`, `"level":"high",`, `"level":"low",`} {
 			if s.Type == applyType || d.chance(50) { // what an apply has too much of is an error of the server's
 				s.Body = strings.Replace(s.Body, missing, "", 1)
@@ -108,7 +108,7 @@ func (d *draw) vary(o Object, s *Step) {
 }
 
 // inVersion is the version in a path.
-var inVersion = regexp.MustCompile(`/v1(beta1)?/`)
+var inVersion = regexp.MustCompile(`/v[12](beta1)?/`)
 
 // rare are the ways that few clients use.
 func (d *draw) rare(o Object, s *Step) {

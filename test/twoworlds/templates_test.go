@@ -106,18 +106,20 @@ func init() {
 // isUnion tells the templates of rights in single namespaces.
 func isUnion(name string) bool { return strings.HasPrefix(name, "union-") }
 
-// kinds of the search, with what the URL of each begins with.
-var kinds = map[string]struct{ root, kind, version string }{
-	"configmaps":  {"/api/v1", "ConfigMap", "v1"},
-	"secrets":     {"/api/v1", "Secret", "v1"},
-	"pods":        {"/api/v1", "Pod", "v1"},
-	"services":    {"/api/v1", "Service", "v1"},
-	"namespaces":  {"/api/v1", "Namespace", "v1"},
-	"deployments": {"/apis/apps/v1", "Deployment", "apps/v1"},
-	"widgets":     {"/apis/" + group + "/v1", "Widget", group + "/v1"},
+// kinds of the search, with what the URL of each begins with, also in another version. Events are not among them: the
+// servers write some themselves, about what the caller may not see.
+var kinds = map[string]struct{ root, kind, version, also string }{
+	"configmaps":               {"/api/v1", "ConfigMap", "v1", ""},
+	"secrets":                  {"/api/v1", "Secret", "v1", ""},
+	"pods":                     {"/api/v1", "Pod", "v1", ""},
+	"services":                 {"/api/v1", "Service", "v1", ""},
+	"namespaces":               {"/api/v1", "Namespace", "v1", ""},
+	"deployments":              {"/apis/apps/v1", "Deployment", "apps/v1", ""},
+	"horizontalpodautoscalers": {"/apis/autoscaling/v2", "HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v1"},
+	"widgets":                  {"/apis/" + group + "/v1", "Widget", group + "/v1", "/apis/" + group + "/v1beta1"},
 }
 
-const allKinds = `"configmaps", "secrets", "pods", "services", "namespaces", "deployments.apps", ` + widgets
+const allKinds = `"configmaps", "secrets", "pods", "services", "namespaces", "deployments.apps", "horizontalpodautoscalers.autoscaling", ` + widgets
 
 // collection is the path of a collection; in is "" for all namespaces.
 func collection(kind, in string) string {
@@ -166,6 +168,9 @@ func (o Object) body(value string) map[string]any {
 		match := map[string]any{"app": "x"}
 		out["spec"] = map[string]any{"replicas": 1, "selector": map[string]any{"matchLabels": match},
 			"template": map[string]any{"metadata": map[string]any{"labels": match}, "spec": map[string]any{"containers": containers}}}
+	case "horizontalpodautoscalers":
+		target := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": value}
+		out["spec"] = map[string]any{"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3}
 	case "widgets":
 		spec := map[string]any{"note": value, "keep": "keep-" + value}
 		if o.Level != "" {
