@@ -71,6 +71,8 @@ func (p *parser) event(text []byte, e *event) error {
 			who = value
 		case "impersonatedUser":
 			impersonated = value
+		case "authenticationMetadata":
+			err = e.authentication(p, value)
 		case "objectRef":
 			ref = value
 		case "responseStatus":
@@ -110,6 +112,19 @@ func (p *parser) event(text []byte, e *event) error {
 		e.User, e.By = other, e.User
 	}
 	return err
+}
+
+func (e *event) authentication(p *parser, value []byte) error {
+	if string(value) == "null" {
+		return nil
+	}
+	s := scanner{text: value}
+	return wrong("authenticationMetadata", s.object(func(key string, value []byte) (err error) {
+		if key == "impersonationConstraint" {
+			e.Constraint, err = p.text(key, value)
+		}
+		return err
+	}))
 }
 
 // body is what was recorded of one.

@@ -24,6 +24,8 @@ type Request struct {
 	// User made it, for the authorizers. With impersonation that is the impersonated user, and By the real one. Users
 	// are shared between requests: do not change them.
 	User, By *user.DefaultInfo
+	// Constraint is the verb by which By was allowed to act as User, if impersonation was constrained.
+	Constraint string
 
 	Verb, URI                                              string
 	Group, Version, Resource, Subresource, Namespace, Name string

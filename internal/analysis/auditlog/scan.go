@@ -241,7 +241,7 @@ var keys = func() map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{"kind", "apiVersion", "metadata", "items", "level", "auditID", "stage", "requestURI", "verb", "user", "impersonatedUser", "sourceIPs", "userAgent", "objectRef",
 		"responseStatus", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", "annotations", "username", "uid", "groups", "extra", "resource", "namespace", "name",
-		"apiGroup", "resourceVersion", "subresource", "code", "status", "reason", "message", "details", decisionKey, "authorization.k8s.io/reason"} {
+		"authenticationMetadata", "impersonationConstraint", "apiGroup", "resourceVersion", "subresource", "code", "status", "reason", "message", "details", decisionKey, "authorization.k8s.io/reason"} {
 		all[key] = key
 	}
 	return all

@@ -138,6 +138,69 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
 	}
 }
 
+// TR-10: where impersonation is constrained, the rights to it name the mode, and the request takes one, too. The node
+// that a service account runs on is asked about as every node.
+func TestSuggestKeepsConstrainedImpersonation(t *testing.T) {
+	const mimic = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: mimic}
+rules:
+- {apiGroups: [authentication.k8s.io], resources: ["*"], verbs: ["impersonate:MODE"]}
+- {apiGroups: ["*"], resources: ["*"], verbs: ["impersonate-on:MODE:get", "impersonate-on:MODE:delete"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: mimic}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mimic}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
+`
+	const log = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"get","requestURI":"/x","user":{"username":"dora","groups":["system:authenticated"]},` +
+		`"authenticationMetadata":{"impersonationConstraint":"impersonate:MODE"},"impersonatedUser":{"username":"VICTIM","groups":[GROUPS"system:authenticated"]},"objectRef":{"resource":"pods","namespace":"shop","apiVersion":"v1","name":"a"},"responseStatus":{"code":200}}` + "\n"
+	for _, tc := range []struct {
+		mode, victim, groups string
+		allowed, refused     []string
+	}{
+		{"user-info", "victim", `"vips",`, []string{"impersonate:user-info users victim", "impersonate:user-info groups vips"}, []string{"impersonate:user-info users other", "impersonate users victim"}},
+		{"user-info", "victim", `"a","b","c","d",`, []string{"impersonate:user-info groups *"}, []string{"impersonate:user-info groups other"}},
+		{"serviceaccount", "system:serviceaccount:shop:till", `"system:serviceaccounts",`, []string{"impersonate:serviceaccount serviceaccounts till"}, []string{"impersonate:serviceaccount serviceaccounts other"}},
+		{"arbitrary-node", "system:node:n1", `"system:nodes",`, []string{"impersonate:arbitrary-node nodes n1"}, []string{"impersonate:arbitrary-node nodes n2", "impersonate:arbitrary-node groups system:nodes"}},
+		{"associated-node", "system:node:n1", `"system:nodes",`, []string{"impersonate:associated-node nodes *"}, nil},
+	} {
+		policy := strings.ReplaceAll(mimic, "MODE", tc.mode)
+		event := strings.NewReplacer("MODE", tc.mode, "VICTIM", tc.victim, "GROUPS", tc.groups).Replace(log)
+		out, code, err := execute(t, NewSuggestCommand, event, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": policy}), "--user", "dora")
+		if code > 0 || err != nil {
+			t.Fatalf("%s: %d %v\n%s", tc.mode, code, err, out)
+		}
+		host := hostOf(t, strings.ReplaceAll(policy, "name: dora", "name: nobody")+"---\n"+out)
+		on := "impersonate-on:" + tc.mode + ":"
+		for question, want := range questions(append(tc.allowed, on+"get pods a"), append(tc.refused, on+"get pods b", on+"delete pods a", on+"get secrets a")) {
+			part := strings.Split(question, " ")
+			attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "dora", Groups: []string{user.AllAuthenticated}}, Verb: part[0], APIVersion: "v1", Resource: part[1], Name: part[2], ResourceRequest: true}
+			if !strings.HasPrefix(part[0], "impersonate-on:") {
+				attrs.APIGroup = "authentication.k8s.io"
+			}
+			if part[1] == "pods" || part[1] == "secrets" || part[1] == "serviceaccounts" {
+				attrs.Namespace = "shop"
+			}
+			if got := host.Decide(context.Background(), attrs); got != want {
+				t.Errorf("%s: %v, want %v with\n%s", question, got, want, out)
+			}
+		}
+	}
+}
+
+func questions(allowed, refused []string) map[string]offline.Answer {
+	all := map[string]offline.Answer{}
+	for _, q := range allowed {
+		all[q] = offline.Allowed
+	}
+	for _, q := range refused {
+		all[q] = offline.Refused
+	}
+	return all
+}
+
 func hostOf(t *testing.T, policy string) *offline.Host {
 	t.Helper()
 	documents, err := manifests.Read([]string{write(t, map[string]string{"policy.yaml": policy})}, nil)

@@ -95,7 +95,7 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 		}
 		note(r.User, what, append([]suggest.Use{u}, besides(host, r, u)...)...)
 		if r.By != nil {
-			note(r.By, nil, impersonations(r.User)...)
+			note(r.By, nil, impersonations(r, u)...)
 		}
 	}})
 	return seen, tally, err
@@ -106,26 +106,58 @@ func Succeeded(r *auditlog.Request) bool {
 	return r.Decision != "forbid" && r.Code != 401 && r.Code != 403 && (r.Decision == "allow" || r.Code != 0)
 }
 
-// impersonations are what acting as another user needs. Groups that the server adds by itself need no right.
-func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
-	if account, ok := strings.CutPrefix(who.Name, "system:serviceaccount:"); ok {
-		namespace, name, _ := strings.Cut(account, ":")
-		uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "serviceaccounts", Namespace: namespace, Name: name})
-	} else if who.Name != "" {
-		uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "users", Name: who.Name})
+// askedAtOnce is the number of groups, or of extra values, from which on upstream first asks for all of them.
+const askedAtOnce = 4
+
+// impersonations are what acting as another user needs. Groups that the server adds by itself need no right. By
+// constrained impersonation, the verbs name the mode, and the request itself takes a right, too.
+func impersonations(r *auditlog.Request, request suggest.Use) (uses []suggest.Use) {
+	who, verb, group := r.User, "impersonate", ""
+	mode, constrained := strings.CutPrefix(r.Constraint, "impersonate:")
+	if constrained {
+		verb, group = r.Constraint, authenticationv1.GroupName
+		on := request
+		on.Verb = "impersonate-on:" + mode + ":" + request.Verb
+		uses = append(uses, on)
 	}
+	account, isAccount := strings.CutPrefix(who.Name, "system:serviceaccount:")
+	node, isNode := strings.CutPrefix(who.Name, "system:node:")
+	switch {
+	case isAccount:
+		namespace, name, _ := strings.Cut(account, ":")
+		uses = append(uses, suggest.Use{Verb: verb, Group: group, Resource: "serviceaccounts", Namespace: namespace, Name: name})
+	case constrained && mode == "associated-node":
+		uses = append(uses, suggest.Use{Verb: verb, Group: group, Resource: "nodes", Name: "*"})
+	case constrained && isNode:
+		uses = append(uses, suggest.Use{Verb: verb, Group: group, Resource: "nodes", Name: node})
+	case who.Name != "":
+		uses = append(uses, suggest.Use{Verb: verb, Group: group, Resource: "users", Name: who.Name})
+	}
+	var groups []string
 	for _, g := range who.Groups {
-		if g != user.AllAuthenticated && g != user.AllUnauthenticated && !strings.HasPrefix(g, "system:serviceaccounts") {
-			uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "groups", Name: g})
+		if g != user.AllAuthenticated && g != user.AllUnauthenticated && !strings.HasPrefix(g, "system:serviceaccounts") && !(constrained && isNode) {
+			groups = append(groups, g)
 		}
+	}
+	if constrained && len(groups) >= askedAtOnce {
+		groups = append(groups, "*")
+	}
+	for _, g := range groups {
+		uses = append(uses, suggest.Use{Verb: verb, Group: group, Resource: "groups", Name: g})
 	}
 	if who.UID != "" {
-		uses = append(uses, suggest.Use{Verb: "impersonate", Group: authenticationv1.GroupName, Resource: "uids", Name: who.UID})
+		uses = append(uses, suggest.Use{Verb: verb, Group: authenticationv1.GroupName, Resource: "uids", Name: who.UID})
 	}
-	for key, values := range who.Extra {
-		for _, value := range values {
-			uses = append(uses, suggest.Use{Verb: "impersonate", Group: authenticationv1.GroupName, Resource: "userextras", Subresource: key, Name: value})
+	extra, values := suggest.Use{Verb: verb, Group: authenticationv1.GroupName, Resource: "userextras"}, 0
+	for key, all := range who.Extra {
+		for _, value := range all {
+			extra.Subresource, extra.Name = key, value
+			uses, values = append(uses, extra), values+1
 		}
+	}
+	if constrained && values >= askedAtOnce {
+		extra.Subresource, extra.Name = "*", "*"
+		uses = append(uses, extra)
 	}
 	return uses
 }
