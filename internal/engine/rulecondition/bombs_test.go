@@ -104,7 +104,7 @@ func TestBombsCostOthersNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkChangeBesideBombs is the time of a change with and without them; docs/explanation/testing.md has a figure.
+// BenchmarkChangeBesideBombs is the time of a change with and without them; docs/explanation/results.md has a figure.
 func BenchmarkChangeBesideBombs(b *testing.B) {
 	for _, bombs := range []int{0, 100} {
 		b.Run(fmt.Sprint(bombs*tenants, " bombs"), func(b *testing.B) {
