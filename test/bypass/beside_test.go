@@ -11,6 +11,9 @@ import (
 // besideStock is set if the hunt is on a stock server with a sidecar (SC-11).
 func besideStock() bool { return beside.Program() != "" }
 
+// notBeside are the kinds of which a stock server has no objects (SC-9).
+func notBeside(e endpoint) bool { return besideStock() && e.Resource == "namespaceauditsinks" }
+
 // tells are the answers by which a stock server shows a conditional caller that something exists, or what is wrong with
 // his request, before admission refuses it (SC-9).
 func tells(o outcome) bool { return besideStock() && o.code >= 400 && o.code < 500 }

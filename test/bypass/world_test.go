@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 		return json.Unmarshal(w.admins("GET", "/apis/hunt.example.com/v2", nil).answer, &lists) == nil && len(lists.Resources) > 0
 	})
 	w.awaitPolicy()
-	w.endpoints = slices.DeleteFunc(discover(t, h), func(e endpoint) bool { return ownTests[e.Group+"/"+e.Resource] != "" })
+	w.endpoints = slices.DeleteFunc(discover(t, h), func(e endpoint) bool { return ownTests[e.Group+"/"+e.Resource] != "" || notBeside(e) })
 	if only := os.Getenv("PROVISO_HUNT"); only != "" {
 		match := regexp.MustCompile(only)
 		w.endpoints = slices.DeleteFunc(w.endpoints, func(e endpoint) bool { return !match.MatchString(e.String()) })

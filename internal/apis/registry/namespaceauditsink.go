@@ -80,6 +80,9 @@ func namespaceAuditSinkKind(cfg Config) *kind[*policy.NamespaceAuditSink] {
 			}
 		},
 		validate: func(_ context.Context, s, old T) field.ErrorList {
+			if old == nil && cfg.NamespaceSinks.Max == 0 {
+				return field.ErrorList{field.Forbidden(field.NewPath("spec"), "this server has no sinks of namespaces: --audit-namespace-sinks-max is 0, and beside a stock kube-apiserver there are none; a cluster admin can create an AuditSink")}
+			}
 			errs := append(validate.NamespaceAuditSink(s, cfg.AllowInsecureSinks, cfg.NamespaceSinks.host), redactedFields(&audit.AuditSink{Spec: audit.AuditSinkSpec{Redact: s.Spec.Redact}}, cfg.FieldPermissions)...)
 			if len(errs) == 0 && s.Spec.ServiceAccountUID == "" && (old == nil || !equality.Semantic.DeepEqual(s.Spec, old.Spec)) {
 				errs = append(errs, field.NotFound(field.NewPath("spec", "serviceAccountName"), s.Spec.ServiceAccountName))
