@@ -10,7 +10,8 @@ type row []uint64
 
 func (r row) set(i int) { r[i/64] |= 1 << (i % 64) }
 
-// table gives the row of a value in one dimension: that of its key, or rest, the clauses that do not care.
+// table gives the row of a value in one dimension: that of its key, or rest, the clauses that do not look at this
+// dimension.
 type table struct {
 	rest row
 	keys map[string]row
