@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
-// managedFlags ask about a cluster that has no Proviso, for which policy is compiled. No server there knows who can.
+// managedFlags are for a cluster without Proviso, for which policy is compiled. No server there can answer who-can.
 type managedFlags struct {
 	Target string
 	Files  []string

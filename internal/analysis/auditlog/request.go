@@ -27,8 +27,8 @@ type Request struct {
 
 	Verb, URI                                              string
 	Group, Version, Resource, Subresource, Namespace, Name string
-	// Code is that of the response, 0 if it was not recorded. Decision is what the authorizers said then, "allow" or
-	// "forbid", if that was recorded.
+	// Code is the code of the response, 0 if it was not recorded. Decision is what the authorizers decided then,
+	// "allow" or "forbid", if that was recorded.
 	Code     int
 	Decision string
 	// Checks are the permissions for fields that were asked for, with the answers, as the server wrote them.
@@ -39,7 +39,7 @@ type Request struct {
 	Object, Answer []byte
 }
 
-// IsResource tells requests about resources from those about paths.
+// IsResource is true for requests about resources, false for those about paths.
 func (r *Request) IsResource() bool { return r.Resource != "" }
 
 // Path is that of the URI.

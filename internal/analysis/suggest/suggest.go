@@ -59,7 +59,7 @@ func (u Use) object() string {
 	return what
 }
 
-// Input is what was seen, and what is held.
+// Input is what was recorded, and what is held.
 type Input struct {
 	// Subject is whose rights are replaced, and Who is how the engine sees it: a user with all groups, or an unnamed
 	// member of a group.
@@ -88,7 +88,7 @@ type Input struct {
 	// the permissions for fields that the server asked for and found, by use.
 	Writes  map[Use][]Write
 	Checked map[Use][]string
-	// Exclusive tells the permissions for fields that no general verb covers; without it all of them are.
+	// Exclusive reports whether a permission is for fields that no general verb covers; if nil, all are.
 	Exclusive func(permission string) bool
 
 	// Lifts are the verbs on roles with which the server would let a use hand out rights that are not held. It asks for

@@ -69,7 +69,7 @@ func UnreadableReason(source string) string {
 	return source + " cannot be read and may withhold any field: until a cluster admin repairs or deletes it, writing requires a right that is granted for the whole cluster"
 }
 
-// reach reports whether a caller without the verb of the request may try it with rights to single fields (FP-6). If
+// reach decides whether a caller without the verb of the request may try it with rights to single fields (FP-6). If
 // that is why authorization let the request pass, it has asked already.
 func (f *Fields) reach(ctx context.Context, holder *requestctx.State, asked requestctx.Pending, known *facts) requestctx.Outcome {
 	switch {

@@ -309,7 +309,7 @@ func appendString(b []byte, s string) []byte {
 	return appendWhole(b, fmt.Sprintf("%s… (cut, %d bytes)", s[:end], len(s)))
 }
 
-// appendString writes plain text by hand and leaves everything that needs escaping to encoding/json.
+// appendWhole writes plain text by hand and leaves everything that needs escaping to encoding/json.
 func appendWhole(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {
