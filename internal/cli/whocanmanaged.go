@@ -31,7 +31,7 @@ func (m *managedFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Master, "master-namespace", "master", "With --target: the namespace whose policy holds everywhere.")
 }
 
-// check refuses flags that say nothing together.
+// checkManaged refuses flags that make no sense together.
 func (o *WhoCanOptions) checkManaged() error {
 	m := &o.Managed
 	at, err := o.At.Asked()
