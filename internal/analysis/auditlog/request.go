@@ -39,7 +39,7 @@ type Request struct {
 	Object, Answer []byte
 }
 
-// IsResource is true for requests about resources, false for those about paths.
+// IsResource reports whether a request is about a resource, not a path.
 func (r *Request) IsResource() bool { return r.Resource != "" }
 
 // Path is that of the URI.

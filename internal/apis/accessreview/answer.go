@@ -76,7 +76,7 @@ func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord
 	return both(status, a.ask(ctx, further, want), fmt.Sprintf("%s on %s/%s requires %s as well", attrs.Verb, attrs.Resource, attrs.Subresource, verb))
 }
 
-// refused is true if the object cannot change a refusal.
+// refused reports whether a request is refused whatever the object is.
 func refused(s reviewv1.SubjectAccessReviewStatus) bool {
 	return !s.Allowed && s.ConditionsChain == nil && s.ConditionalDecision == nil
 }

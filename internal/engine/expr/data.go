@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Objects returns the versions of the object that a request touches. Each method is called at most once per apiVersion
+// Objects provides the versions of the object that a request touches. Each method is called at most once per apiVersion
 // and request, and only if a condition asks for it.
 type Objects interface {
 	// Object returns the new object converted to apiVersion of its group, or
@@ -42,14 +42,14 @@ func (r Reached) Target(string) (runtime.Object, error) { return r.Object, r.Err
 type DataConfig struct {
 	// Operation is CREATE, UPDATE, DELETE or CONNECT.
 	Operation string
-	// Objects returns object and oldObject; nil means that there are none, as in a CONNECT.
+	// Objects provides object and oldObject; nil means that there are none, as in a CONNECT.
 	Objects Objects
 	// OwnKind is true if the bodies are of the resource's own kind, and not a Scale, Eviction, Binding, TokenRequest or
 	// connect options. Only then can a where be about them.
 	OwnKind bool
 	// Options are the options of the operation.
 	Options runtime.Object
-	// Target returns the target of a connection, converted like Objects; nil for other requests. It fails with
+	// Target provides the target of a connection, converted like Objects; nil for other requests. It fails with
 	// ErrNotKnown until the target was read.
 	Target Target
 	// Namespace returns the namespace of the object; nil for cluster-scoped ones. It is called at most once, and only

@@ -95,7 +95,7 @@ type unread struct {
 	path   string
 	inode  uint64
 	offset int64
-	// done records that it was rotated and read to its end.
+	// done is true if it was rotated and read to its end.
 	done bool
 }
 

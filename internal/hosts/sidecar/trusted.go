@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/platform/pki"
 )
 
-// trusted recognises requests of the API server for which init made a certificate.
+// trusted returns a check for requests of the API server for which init made a certificate.
 func (s *sidecar) trusted() (func(*http.Request) error, error) {
 	data, err := os.ReadFile(s.files.CACert)
 	if err != nil {

@@ -128,7 +128,7 @@ func (f *facts) GetResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: f.Attributes.GetAPIGroup(), Version: f.Attributes.GetAPIVersion(), Resource: f.Attributes.GetResource()}
 }
 
-// versions returns the object in the version that a condition is written for. A failed conversion is an error.
+// versions provides the object in the version that a condition is written for. A failed conversion is an error.
 type versions struct {
 	object    runtime.Object
 	kind      schema.GroupVersionKind

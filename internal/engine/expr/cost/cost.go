@@ -111,10 +111,10 @@ type Bounds struct {
 	Second bool   // whatever the object is, if the request is small
 	First  bool   // in the first step, if the request is small
 	Cost   uint64 // the most that it costs, if any of these holds
-	// turn is the most that everything outside loops, or one iteration of any loop, costs, if the request is small: n
+	// Turn is the most that everything outside loops, or one iteration of any loop, costs, if the request is small: n
 	// iterations cost at most (n+1) times as much. 0 if there is no such bound.
 	Turn uint64
-	// brief is true if the first step is short for a tiny request.
+	// Brief is true if the first step is short for a tiny request.
 	Brief bool
 }
 

@@ -47,7 +47,7 @@ func (b *bodies) change(r *auditlog.Request) *change {
 	return c
 }
 
-// preferred is true if an object is in the version that conditions see.
+// preferred reports whether an object is in the version that conditions see.
 func (b *bodies) preferred(object map[string]any) bool {
 	kind := (&unstructured.Unstructured{Object: object}).GroupVersionKind()
 	return b.host.Snapshot().Served.PreferredVersion(kind.GroupKind()) == kind.Version

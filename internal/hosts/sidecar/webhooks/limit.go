@@ -34,7 +34,7 @@ type Limits struct {
 	Only []schema.GroupResource
 	// Discovery knows what is served; without it nothing is.
 	Discovery Discovery
-	// Ours reports whether a group is ours: those have their own enforcer.
+	// Ours are our own groups, which have their own enforcer.
 	Ours []string
 }
 
