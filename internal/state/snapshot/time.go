@@ -11,8 +11,8 @@ import (
 
 // Clock tells the time.
 type Clock interface {
-	// Now returns the time, and whether it can be trusted. If it cannot, time-limited allow rules allow nothing, and
-	// time-limited deny rules deny.
+	// Now returns the time, and whether it can be trusted. If it cannot, time-limited bindings and grants allow
+	// nothing, and their deny rules deny.
 	Now() (now time.Time, known bool)
 }
 
@@ -60,7 +60,7 @@ func (s *Snapshot) HoldsAt(t time.Time) bool {
 	return s.Rules.HoldsAt(t) && s.Access.HoldsAt(t) && s.Shadow.Rules.HoldsAt(t)
 }
 
-// Unknown returns the snapshot for a time that is not known: time-limited allow rules allow nothing, and time-limited
+// Unknown returns the snapshot for a time that is not known: time-limited bindings and grants allow nothing, and their
 // deny rules deny.
 func (s *Snapshot) Unknown() *Snapshot {
 	if !s.IsTimed() {
