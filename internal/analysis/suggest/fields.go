@@ -85,8 +85,8 @@ func (s *suggester) exclusive(verb string) bool {
 	return s.Exclusive == nil || s.Exclusive(name)
 }
 
-// hasFields tells that a use was allowed for the sake of single fields. The server asked for the rights to them, and
-// found them, or nothing had changed: what their conditions say was so.
+// hasFields reports whether a use was allowed because of rights to single fields. The server asked for the rights to
+// them, and found them, or nothing had changed: what their conditions say was so.
 func (s *suggester) hasFields(u Use) bool {
 	has := func(verb string) bool {
 		return s.Index.Decide(u.with(verb).attributes(s.Who)).Certainty != ruleset.Never

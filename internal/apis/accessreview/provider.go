@@ -51,7 +51,7 @@ type Requests interface {
 	// nothing of other requests.
 	Narrowed(ctx context.Context, attrs authorizer.Attributes) string
 	// United says what a list or watch shows that is not allowed as a whole, and served all the same (RD-11), or why a
-	// namespace is shown; nothing of other requests. Whole tells that all of what is asked for is allowed.
+	// namespace is shown; nothing of other requests. Whole is true if everything that is asked for is allowed.
 	United(ctx context.Context, attrs authorizer.Attributes) (text string, whole bool)
 }
 

@@ -107,7 +107,7 @@ func (s *accessRequests) Destroy() { s.stored.Destroy() }
 // NewList returns an empty list.
 func (s *accessRequests) NewList() runtime.Object { return s.stored.NewList() }
 
-// NamespaceScoped tells that requests are in namespaces.
+// NamespaceScoped returns true: requests are in namespaces.
 func (*accessRequests) NamespaceScoped() bool { return true }
 
 // ShortNames are what a user can type instead of the plural.

@@ -98,7 +98,7 @@ type Needs interface {
 	Need(ctx context.Context, dryRun bool) error
 	// NoNeed reports that there are none.
 	NoNeed(ctx context.Context) error
-	// NeedFields is the same for fields of stored objects, and NoNeedOfFields tells that no object has them.
+	// NeedFields is the same for fields of stored objects, and NoNeedOfFields reports that no object has them.
 	NeedFields(ctx context.Context, fields []string) error
 	NoNeedOfFields(ctx context.Context, fields []string) error
 }

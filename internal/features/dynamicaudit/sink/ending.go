@@ -10,7 +10,7 @@ import (
 // clock is in doubt, its events wait in the spool: no event is lost, and none is sent on the authority of a clock that
 // may be wrong.
 
-// Clock tells the time by which sinks end.
+// Clock decides when sinks end.
 type Clock interface {
 	// Now returns the time, and whether it can be trusted.
 	Now() (now time.Time, known bool)
