@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/cli"
 )
 
-// access is the credential of the tools: a kubeconfig with a narrowed token, asked for again before it ends.
+// access is the credential of the tools: a kubeconfig with a narrowed token, which is renewed before it expires.
 type access struct {
 	request *cli.TokenRequestOptions
 	dir     string
@@ -42,8 +42,8 @@ func (a *access) close() {
 	}
 }
 
-// kubeconfig is a file whose only credential is a token that lives for a while. While the next one cannot be had, the
-// present one is used until it ends.
+// kubeconfig returns a file whose only credential is a short-lived token. If the token cannot be renewed, the present
+// one is used until it expires.
 func (a *access) kubeconfig(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *access) kubeconfig(ctx context.Context) (string, error) {
 	return file, nil
 }
 
-// flags are those of a client with the token and nothing of the user's own configuration.
+// flags returns the flags of a client with the token and nothing of the user's own configuration.
 func (a *access) flags(ctx context.Context) (*genericclioptions.ConfigFlags, error) {
 	file, err := a.kubeconfig(ctx)
 	if err != nil {

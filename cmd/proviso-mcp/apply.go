@@ -16,7 +16,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// manager is who wrote the fields that apply sets.
+// manager is the field manager of apply.
 const manager = "proviso-mcp"
 
 // Limits of what waits for a confirmation.
@@ -112,7 +112,7 @@ func (t *tools) steps(ctx context.Context, a application) (steps []step, err err
 	}
 }
 
-// tried applies one object in a dry run and says what would change.
+// tried applies one object in a dry run and returns what would change.
 func (t *tools) tried(ctx context.Context, s *step) (string, error) {
 	stored, err := s.place.client.Get(ctx, s.object.GetName(), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -136,7 +136,7 @@ func (t *tools) tried(ctx context.Context, s *step) (string, error) {
 	return fmt.Sprintf("%s would change:\n%s", s, strings.Join(lines, "")), nil
 }
 
-// confirmed makes a change that was shown, if the objects are as they were then.
+// confirmed applies a change that was shown, if the objects have not changed since.
 func (t *tools) confirmed(ctx context.Context, id string) (string, error) {
 	steps := t.pending.take(id)
 	if steps == nil {
@@ -165,7 +165,7 @@ func (t *tools) confirmed(ctx context.Context, id string) (string, error) {
 	return text.String(), nil
 }
 
-// pending are changes that were shown and wait for a confirmation, few of them and not for long.
+// pending are changes that were shown and wait for a confirmation; their number and time are limited.
 type pending struct {
 	mu   sync.Mutex
 	wait []waiting

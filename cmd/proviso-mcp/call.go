@@ -41,7 +41,7 @@ func newCallCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// call is a client of the server, for one call.
+// call makes one call to the server, as its client.
 func call(ctx context.Context, a *access, out io.Writer, tool string, arguments map[string]any) error {
 	defer a.close()
 	if err := a.open(ctx); err != nil {

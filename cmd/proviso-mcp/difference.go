@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// noise is what the server changes by itself.
+// noise lists the fields that the server itself changes.
 var noise = []string{".metadata.managedFields", ".metadata.resourceVersion", ".metadata.generation", ".metadata.creationTimestamp", ".metadata.uid"}
 
-// differences are the fields that two objects differ in, a line for each: + for new ones, - for those that go.
+// differences returns the fields in which two objects differ, one per line: + for added ones, - for removed ones.
 func differences(old, updated map[string]any) (lines []string) {
 	before, after := map[string]string{}, map[string]string{}
 	flatten(before, "", old)

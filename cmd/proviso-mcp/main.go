@@ -1,5 +1,5 @@
-// Command proviso-mcp is a server of the Model Context Protocol on standard input and output. Its tools ask and work on
-// a cluster with a narrowed token: what the flags do not allow, no argument of a tool can do (TK-9).
+// Command proviso-mcp is a server of the Model Context Protocol on standard input and output. Its tools query and
+// change a cluster with a narrowed token: no argument of a tool can do what the flags do not allow (TK-9).
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	os.Exit(cli.Execute(cmd, streams.ErrOut)) //nolint:gocritic // nothing is left to stop
 }
 
-// defaultAllow is what the tools can do if nothing is said: read what a wildcard covers, which secrets are not.
+// defaultAllow is what the tools can do by default: read what a wildcard covers, which does not include secrets.
 const defaultAllow = "get,list,watch *"
 
 // questionsAllow is what who_can asks. The user needs the right, too.
@@ -57,7 +57,7 @@ agents that you do not trust as another user, or in a container.`,
 	return cmd, a
 }
 
-// serve asks for the token and answers until the client goes.
+// serve gets the token and serves until the client disconnects.
 func serve(ctx context.Context, a *access, transport mcp.Transport) error {
 	defer a.close()
 	if err := a.open(ctx); err != nil {

@@ -84,7 +84,7 @@ func placeOf(flags *genericclioptions.ConfigFlags, mapper meta.RESTMapper, kind 
 	return p, nil
 }
 
-// refused adds to a refusal what explain says about it.
+// refused adds the output of explain to a refusal.
 func (t *tools) refused(ctx context.Context, p place, verb, name string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -154,7 +154,7 @@ func (t *tools) list(ctx context.Context, m many) (string, error) {
 	return printed(table, m.AllNamespaces), nil
 }
 
-// table asks for what kubectl shows. A server that knows no tables answers with a list.
+// table asks for the table that kubectl shows. A server without tables answers with a list.
 func (t *tools) table(ctx context.Context, p place, options metav1.ListOptions) (*metav1.Table, error) {
 	flags, err := t.access.flags(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (t *tools) table(ctx context.Context, p place, options metav1.ListOptions) 
 	return table, nil
 }
 
-// printed is a table as text, without the columns that kubectl leaves out, too.
+// printed returns a table as text, without the columns that kubectl omits.
 func printed(table *metav1.Table, namespaces bool) string {
 	if len(table.Rows) == 0 {
 		return "nothing found"

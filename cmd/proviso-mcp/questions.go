@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// question is a request that is asked about.
+// question is the request in question.
 type question struct {
 	Verb          string `json:"verb" jsonschema:"the verb, such as get, list, create, update, patch or delete"`
 	Resource      string `json:"resource" jsonschema:"the resource with its group, such as pods or deployments.apps, or a path such as /metrics"`
@@ -85,7 +85,7 @@ func (t *tools) plan(ctx context.Context, c change) (string, error) {
 	return t.command(ctx, c.Manifests, "plan", flags)
 }
 
-// policy is what lint looks at.
+// policy is the input of lint.
 type policy struct {
 	Manifests string `json:"manifests,omitempty" jsonschema:"YAML documents to look at; the policy of the cluster if they are left out"`
 }

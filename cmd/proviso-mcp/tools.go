@@ -75,8 +75,8 @@ func cut(text string) string {
 // codeUnanswered is the exit code of a question that has no answer.
 const codeUnanswered = 3
 
-// command runs a command of proviso with the token. Words of the agent are values of flags (--name=value) or stand
-// behind --, so that none of them is read as a flag.
+// command runs a command of proviso with the token. Words of the agent are values of flags (--name=value) or come after
+// --, so none of them is parsed as a flag.
 func (t *tools) command(ctx context.Context, in string, name string, flags []string, words ...string) (string, error) {
 	file, err := t.access.kubeconfig(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (t *tools) command(ctx context.Context, in string, name string, flags []str
 	return t.execute(ctx, args, in)
 }
 
-// execute runs a command in this process. What it answers is one text, warnings behind it.
+// execute runs a command in this process. It returns one text, followed by the warnings.
 func (t *tools) execute(ctx context.Context, args []string, in string) (string, error) {
 	var out, errOut bytes.Buffer
 	code := t.run(ctx, args, strings.NewReader(in), terminal.Clean(&out), terminal.Clean(&errOut))

@@ -29,7 +29,7 @@ import (
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: terminal.Clean(os.Stdout), ErrOut: terminal.Clean(os.Stderr)}
-	// Under the name of another program, by a link, it is that program.
+	// If run through a link with the name of another program, it is that program.
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "kubectl":
 		os.Exit(runKubectl(os.Args[1:]))
@@ -102,7 +102,7 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		beside,
 		provisocli.NewKubeconfigCommand(streams),
 		backups,
-		// Only for the list of commands: main hands kubectl its command line unparsed.
+		// Only for the list of commands: main passes kubectl its command line unparsed.
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)
 	root.AddCommand(provisocli.Commands(streams)...)
@@ -115,7 +115,7 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	return root, nil
 }
 
-// addTools adds the commands that need no server of their own kind, and the page that shows what they say.
+// addTools adds the commands that need no Proviso server, and the page that shows their output.
 func addTools(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddCommand(policytools.Commands(streams)...)
 	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, policytools.Keeping())))

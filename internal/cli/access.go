@@ -27,7 +27,7 @@ what was done with a grant.`,
 	return cmd
 }
 
-// accessOptions is what the commands have in common.
+// accessOptions are the options common to the commands.
 type accessOptions struct {
 	*client
 	streams genericiooptions.IOStreams
@@ -86,7 +86,7 @@ func newAccessRequestCommand(streams genericiooptions.IOStreams) *cobra.Command 
 	return cmd
 }
 
-// request asks, and waits for what becomes of it.
+// request asks, and waits for the decision.
 func (o *accessOptions) request(ctx context.Context, spec access.AccessRequestSpec, wait bool) error {
 	namespace, err := o.namespace()
 	if err != nil {
@@ -132,7 +132,7 @@ func requestName(r *access.AccessRequest) string {
 	return fmt.Sprintf("accessrequest %s -n %s", r.Name, r.Namespace)
 }
 
-// why is what was said when a request was decided.
+// why returns the message of the decision on a request.
 func why(r *access.AccessRequest) string {
 	for _, c := range r.Status.Conditions {
 		if c.Status == metav1.ConditionTrue && (c.Type == access.ConditionDenied || c.Type == access.ConditionEnded) {
@@ -146,7 +146,7 @@ func why(r *access.AccessRequest) string {
 	return ""
 }
 
-// show prints what became of a request.
+// show prints the state of a request.
 func (o *accessOptions) show(r *access.AccessRequest) error {
 	switch {
 	case o.format == "json" || o.format == "yaml":

@@ -107,7 +107,7 @@ func newAccessRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// revokeAll ends all requests that are open, of a user or of everybody. It goes on after an error.
+// revokeAll ends all active requests, of one user or of all users. It continues after an error.
 func (o *accessOptions) revokeAll(ctx context.Context, user, comment string) error {
 	requests, err := o.requests(ctx, true)
 	if err != nil {

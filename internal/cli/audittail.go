@@ -119,8 +119,8 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	return unlessEnded(ctx, o.show(resp.Body))
 }
 
-// openTail asks a server of ours, and the sidecar behind a stock one if that is what it is. Who is refused by both
-// hears the first, unless there is none.
+// openTail asks a Proviso server, or the sidecar behind a stock one. If both refuse, it returns the refusal of the
+// first, unless there is none.
 func openTail(ctx context.Context, client *http.Client, base *url.URL, query url.Values) (*http.Response, error) {
 	ask := func(path string) (*http.Response, error) {
 		u := base.JoinPath(path)
@@ -144,7 +144,7 @@ func openTail(ctx context.Context, client *http.Client, base *url.URL, query url
 	return first, nil
 }
 
-// noise tells the requests that nobody wants to see who has not asked for anything in particular.
+// noise reports whether a request is not interesting unless the user has asked for it explicitly.
 func (o *AuditTailOptions) noise(e *auditv1.Event) bool {
 	selected := len(o.Class)+len(o.Verb)+len(o.User)+len(o.Group)+len(o.Resource)+len(o.InNamespace) > 0
 	return !selected && !o.Leases && e.ObjectRef != nil && e.ObjectRef.APIGroup == "coordination.k8s.io" && e.ObjectRef.Resource == "leases"

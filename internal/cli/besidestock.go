@@ -13,8 +13,8 @@ import (
 
 const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-// askReview asks what the caller may do. A stock server has no words for a conditional answer, so the sidecar beside it
-// refuses such a review; then the sidecar is asked itself.
+// askReview asks what the caller may do. A stock server cannot return a conditional answer, so the sidecar beside it
+// refuses such a review; then the command asks the sidecar directly.
 func askReview(ctx context.Context, rc *rest.RESTClient, review *reviewv1.SelfSubjectAccessReview) error {
 	query := map[string]string{}
 	if review.Spec.Time != nil {

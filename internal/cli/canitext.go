@@ -190,7 +190,7 @@ func note(authorizer, description, id string) string {
 	return oneLine(description) + " (" + from + ")"
 }
 
-// longText is from which length on a condition is not printed: nobody reads it, and -o yaml has it.
+// longText is the length from which a condition is not printed: it is unreadable, and -o yaml has it.
 const longText = 200
 
 // shortText is a condition that people can read: its text, or if that is too long what it is for.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client is what the commands that ask a server have in common: kubectl's own flags for whom and where to ask.
+// client is common to the commands that ask a server: kubectl's own flags for the user and the server.
 type client struct {
 	output
 	config *genericclioptions.ConfigFlags

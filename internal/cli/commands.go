@@ -39,7 +39,7 @@ const (
 	groupRun, groupAsk, groupChange, groupWatch = "run", "ask", "change", "watch"
 )
 
-// Group sorts the commands of a program by what they are for. What is in no group is shown last.
+// Group groups the commands of a program by purpose. Commands without a group are shown last.
 func Group(root *cobra.Command) {
 	groups := map[string]string{
 		"serve": groupRun, "sidecar": groupRun, "kubeconfig": groupRun, "backup": groupRun, "kubectl": groupRun,

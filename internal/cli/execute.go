@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
-// Exit codes are the same for all commands that answer a question; 0 is yes, or that there is nothing to say.
+// Exit codes are the same for all commands that answer a question; 0 means yes, or nothing to report.
 const (
 	codeNo = 1
 	// codeDepends is for an answer that depends on the object, or for something that would change.
@@ -93,7 +93,7 @@ func answered(code int) error {
 	return exitError{code: code}
 }
 
-// exitError ends the program with a code of its own and, if its message is empty, without a word.
+// exitError ends the program with its own exit code and, if its message is empty, without output.
 type exitError struct {
 	code    int
 	message string

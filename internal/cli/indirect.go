@@ -158,7 +158,8 @@ func throughRule(r authz.RuleTrace, scopes []string) (ways []way) {
 		[]helpful{{"escalate", roles, r.Role.Name, r.Role.Namespace}, {"update", roles, r.Role.Name, r.Role.Namespace}}})
 }
 
-// indirect asks who can take a step, of those who cannot do it already. What may not be asked is said.
+// indirect asks which subjects that cannot do it already can take a step. It reports questions that the caller may not
+// ask.
 func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s authz.ResourceAccessReviewStatus) ([]indirect, error) {
 	type subject struct{ user, group string }
 	direct := map[subject]bool{}

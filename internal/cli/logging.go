@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Logging gives commands the flag -v of kubectl. Without it the client libraries log nothing: what they would say is in
-// the error of the command.
+// Logging gives commands the flag -v of kubectl. Without it the client libraries log nothing: the error of the command
+// has the information.
 func Logging(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		Logging(cmd.Commands()...)

@@ -12,7 +12,7 @@ import (
 const (
 	// defaultServer is where the client libraries look for a server if nothing names one.
 	defaultServer = "http://localhost:8080"
-	// adminKubeconfig is what `proviso serve` writes into the directory in which it is started.
+	// adminKubeconfig is the file that `proviso serve` writes into its working directory.
 	adminKubeconfig = "proviso-data/admin.kubeconfig"
 )
 

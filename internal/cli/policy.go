@@ -17,12 +17,12 @@ import (
 	"proviso.dev/proviso/internal/cli/subject"
 )
 
-// PolicyOptions are what the daily chores have in common.
+// PolicyOptions are the options common to the everyday commands.
 type PolicyOptions struct {
 	*client
 	Master string
 	DryRun bool
-	// Users and Groups are whom the change is about, from the flags.
+	// Users and Groups are the subjects of the change, from the flags.
 	Users, Groups []string
 	who           subject.Flags
 	// Binding is the name of the role binding.

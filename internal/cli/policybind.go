@@ -87,8 +87,8 @@ func spellRole(ref authz.RoleRef) string {
 	return ref.Namespace + "/" + ref.Name
 }
 
-// unbind takes the subjects out of every role binding of a role in the namespace. A binding that nobody is left in
-// goes.
+// unbind removes the subjects from every role binding of a role in the namespace. A binding without subjects is
+// deleted.
 func (o *PolicyOptions) unbind(ctx context.Context, namespace, role string) error {
 	path := rolesPath(namespace, "rolebindings")
 	var bindings authz.RoleBindingList
@@ -198,7 +198,7 @@ func (o *PolicyOptions) remove(ctx context.Context, path, kind string, meta meta
 	if err != nil {
 		return err
 	}
-	// Only if nobody has changed it meanwhile.
+	// Only if it was not changed in the meantime.
 	body, err := json.Marshal(metav1.DeleteOptions{TypeMeta: typeMeta("v1", "DeleteOptions"), Preconditions: &metav1.Preconditions{ResourceVersion: &meta.ResourceVersion}})
 	if err != nil {
 		return err

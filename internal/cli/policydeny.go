@@ -125,7 +125,7 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9.]+`)
 
-// denyName is a name that says what is denied.
+// denyName returns a name that describes what is denied.
 func denyName(asked []string, rule policyv1alpha1.PolicyRule) string {
 	parts := append(append([]string{"deny"}, asked...), strings.ReplaceAll(rule.ResourceKinds[0], "/", "-"))
 	parts = append(parts, rule.ResourceNames...)

@@ -11,8 +11,8 @@ import (
 	"proviso.dev/proviso/internal/analysis/evasion"
 )
 
-// protect writes what keeps the subjects of a deny rule from changing what it looks at. It comes before the rule: if
-// the caller may not write it, nothing is written.
+// protect writes a protection that stops the subjects of a deny rule from changing what the rule looks at. It is
+// written before the rule: if the caller may not write it, nothing is written.
 func (o *denyOptions) protect(ctx context.Context, namespace, name string, rule policyv1alpha1.PolicyRule) error {
 	marks := evasion.Marks([]policyv1alpha1.PolicyRule{rule}, 0)
 	if len(marks) == 0 {

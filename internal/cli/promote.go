@@ -58,7 +58,7 @@ If the object changes in the meantime, nothing is written.`,
 	return cmd
 }
 
-// shadowed is what a name stands for.
+// shadowed is the object that a name refers to.
 type shadowed struct {
 	kind, name string
 	// rule is the position in a role.
@@ -159,7 +159,7 @@ func (s shadowed) in(object map[string]any) (map[string]any, error) {
 	return object, nil
 }
 
-// show tells what the rule says, and what it would have changed.
+// show prints the rule, and what it would have changed.
 func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule map[string]any) error {
 	out := o.Out
 	if o.format != "table" {

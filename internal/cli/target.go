@@ -29,8 +29,8 @@ type target struct {
 // all stands for every resource, or every verb.
 const all = "*"
 
-// isVirtual tells the resources that rules name and no server serves: users to impersonate, signers whose certificates
-// a user approves.
+// isVirtual reports whether rules name a resource that no server serves: users to impersonate, signers whose
+// certificates a user approves.
 func isVirtual(gr schema.GroupResource) bool {
 	return slices.ContainsFunc(questions.Virtual(), func(v questions.Resource) bool { return v.Group == gr.Group && v.Resource == gr.Resource })
 }

@@ -127,7 +127,7 @@ func unknownFields(rules []accessv1alpha1.TokenRule) error {
 	return nil
 }
 
-// discoveryRules are what kubectl and client libraries ask every server before they do what they are told.
+// discoveryRules allow the discovery requests that kubectl and client libraries make first.
 func discoveryRules() []accessv1alpha1.TokenRule {
 	return []accessv1alpha1.TokenRule{
 		{PolicyRule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/*"}}},

@@ -202,7 +202,7 @@ func whoCanCode(s authz.ResourceAccessReviewStatus) int {
 	return codeNo
 }
 
-// warn says on standard error what may be missing in the answer, so that a script does not read it as part of it.
+// warn prints to standard error what may be missing in the answer, so a script does not read it as part of the answer.
 func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	if s.Incomplete {
 		terminal.Fprintf(o.ErrOut, "Warning: the list may be incomplete: %s\n", s.IncompleteReason)
@@ -212,7 +212,7 @@ func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	}
 }
 
-// hides tells whom the answer leaves out; nil if it is nobody. A table only counts the system.
+// hides returns which subjects the answer leaves out; nil if none. A table only counts those of the system.
 func (o *WhoCanOptions) hides() func(name string) bool {
 	switch {
 	case o.HideSystem:

@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
-// managedFlags ask about a cluster that has no Proviso, for which policy is compiled. No server there knows who can.
+// managedFlags are for a cluster without Proviso, for which policy is compiled. No server there can answer who-can.
 type managedFlags struct {
 	Target string
 	Files  []string
@@ -31,7 +31,7 @@ func (m *managedFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Master, "master-namespace", "master", "With --target: the namespace whose policy holds everywhere.")
 }
 
-// check refuses flags that say nothing together.
+// checkManaged refuses flags that make no sense together.
 func (o *WhoCanOptions) checkManaged() error {
 	m := &o.Managed
 	at, err := o.At.Asked()

@@ -11,8 +11,8 @@ import (
 // RBAC is the name of the link that is RBAC.
 const RBAC = links.RBAC
 
-// Install makes the chain of a host in which nobody configures it: what stands ahead, then Policy, then RBAC, as a
-// server has it unless it is told otherwise. Nodes, webhooks and ABAC are not in it.
+// Install builds the chain of a host without configured authorizers: the guards, then Policy, then RBAC, like the
+// default of a server. It does not include nodes, webhooks and ABAC.
 func Install(k *feature.Kernel, systems []feature.System) error {
 	links := append([]authorize.Link{base.Masters()}, feature.Links(systems)...)
 	for _, kind := range []string{policies.TypePolicy, policies.TypeRBAC} {

@@ -32,7 +32,7 @@ type Config struct {
 	Tokens      tokens.Config
 }
 
-// Entry is a system that can be made.
+// Entry is a system that can be built.
 type Entry struct {
 	// Gate switches it; empty if nothing does.
 	Gate featuregate.Feature
@@ -73,7 +73,7 @@ func (l Lineup) Gates() (gates []featuregate.Feature) {
 // Has reports whether the system of a gate is in the list.
 func (l Lineup) Has(gate featuregate.Feature) bool { return slices.Contains(l.Gates(), gate) }
 
-// With takes out the systems whose gate is off.
+// With removes the systems whose gate is off.
 func (l Lineup) With(on func(featuregate.Feature) bool) Lineup {
 	return slices.DeleteFunc(slices.Clone(l), func(e Entry) bool { return e.Gate != "" && !on(e.Gate) })
 }

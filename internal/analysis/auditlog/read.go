@@ -16,14 +16,14 @@ import (
 	"sync/atomic"
 )
 
-// Config says what becomes of the requests.
+// Config configures how requests are processed.
 type Config struct {
-	// Each takes a request. Workers goroutines call it at the same time; worker, below Workers, tells them apart, so
-	// that each can have memory of its own. Requests come in no particular order.
+	// Each is called for each request. Workers goroutines call it concurrently; worker, below Workers, identifies the
+	// goroutine, so each can have its own memory. Requests come in no particular order.
 	Each func(worker int, r *Request)
 	// Workers is the number of goroutines; 0 means one for each processor.
 	Workers int
-	// Progress is called with what has been read so far, for each piece of the text; nil is nobody.
+	// Progress is called with the tally so far, for each piece of the text; may be nil.
 	Progress func(Tally)
 	// MaxLine is the longest line that is read, in bytes; 0 means 16 MiB. A longer one counts as broken.
 	MaxLine int
@@ -39,7 +39,7 @@ type Tally struct {
 	// Stages are events of a request that was, or will be, handed out for another of its events, and of requests whose
 	// end was not recorded.
 	Stages int64
-	// Anonymous are events without a user: nobody was authenticated, and nothing was decided.
+	// Anonymous are events without a user: the request was not authenticated, and nothing was decided.
 	Anonymous int64
 	// Broken lines could not be read, and Foreign ones are not audit events.
 	Broken, Foreign int64
@@ -62,7 +62,7 @@ const maxProblems = 10
 const chunkSize = 1 << 20
 
 // Read reads a log, plain or compressed, to its end, and hands out each request once. An error means that the log could
-// not be read to its end; the tally then tells how far it was. Lines that are not events are not an error.
+// not be read to its end; then the tally covers the part before the error. Lines that are not events are not an error.
 func Read(ctx context.Context, log io.Reader, cfg Config) (Tally, error) {
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)

@@ -29,8 +29,8 @@ type Request struct {
 
 	Verb, URI                                              string
 	Group, Version, Resource, Subresource, Namespace, Name string
-	// Code is that of the response, 0 if it was not recorded. Decision is what the authorizers said then, "allow" or
-	// "forbid", if that was recorded.
+	// Code is the code of the response, 0 if it was not recorded. Decision is what the authorizers decided then,
+	// "allow" or "forbid", if that was recorded.
 	Code     int
 	Decision string
 	// Checks are the permissions for fields that were asked for, with the answers, as the server wrote them.
@@ -41,7 +41,7 @@ type Request struct {
 	Object, Answer []byte
 }
 
-// IsResource tells requests about resources from those about paths.
+// IsResource reports whether a request is about a resource, not a path.
 func (r *Request) IsResource() bool { return r.Resource != "" }
 
 // Path is that of the URI.

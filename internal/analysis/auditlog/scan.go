@@ -46,7 +46,7 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
-// end tells that nothing is left.
+// end reports whether nothing is left.
 func (s *scanner) end() bool {
 	s.space()
 	return s.at == len(s.text)
@@ -282,7 +282,7 @@ func unquote(raw []byte) (string, error) {
 	return text, err
 }
 
-// isPlain tells a quoted text that stands for itself.
+// isPlain reports whether a quoted text contains no escapes.
 func isPlain(raw []byte) bool {
 	for _, c := range raw[1 : len(raw)-1] {
 		if c == '\\' {

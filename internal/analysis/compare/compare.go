@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// Relation is how what is allowed after relates to what is allowed before.
+// Relation compares what is allowed after with what is allowed before.
 type Relation string
 
 // The relations (TR-16).
@@ -25,7 +25,7 @@ const (
 	Unclear    Relation = "unknown"
 )
 
-// Access is what is allowed: that for which an allow holds and no deny. A condition that is nil always holds.
+// Access is what is allowed: requests for which an allow holds and no deny. A nil condition always holds.
 type Access struct {
 	Allow, Deny []expr.Condition
 	// Walk is instead of them for rules of several tiers: the first that holds decides.
@@ -60,9 +60,9 @@ func (s Step) effect() expr.Effect {
 	return expr.Allow
 }
 
-// Same tells that two accesses are made of the same conditions, for requests like one: it says what a `where` is about.
-// Conditions that are not
-// expressions, such as those on names, are the same if they are made of the same values.
+// Same reports whether two accesses consist of the same conditions, for requests like the given one, which determines
+// what a `where` is about. Conditions that are not expressions, such as those on names, are the same if they are made
+// of the same values.
 func (a Access) Same(b Access, like *expr.Request) bool {
 	equal := func(x, y expr.Condition) bool {
 		p, ok := x.(*expr.Program)
@@ -87,7 +87,7 @@ type Result struct {
 	Relation Relation
 	// Gained is allowed after and not before, Lost is allowed before and not after.
 	Gained, Lost *Witness
-	// Why says what makes the relation unknown.
+	// Why is the reason for an unknown relation.
 	Why string
 }
 
@@ -102,7 +102,7 @@ type Comparer struct {
 	parsed map[string]ast.Expr
 }
 
-// maxParsed bounds what is remembered of conditions.
+// maxParsed bounds the cache of parsed conditions.
 const maxParsed = 4096
 
 // syntax parses an expression once.
@@ -163,8 +163,8 @@ func (c *Comparer) Possible(ctx context.Context, a Access, u Universe) (w *Witne
 	return r.Gained, r.Relation == Wider, r.Relation == Unclear
 }
 
-// Always reports whether a condition holds, or denies, in every world; unclear if it could not be found out. The
-// witness is a world in which it does not.
+// Always reports whether a condition holds, or denies, in every world; unclear is set if that could not be determined.
+// The witness is a world in which it does not.
 func (c *Comparer) Always(ctx context.Context, condition expr.Condition, u Universe) (w *Witness, always, unclear bool) {
 	r := c.Compare(ctx, Access{Allow: []expr.Condition{nil}}, Access{Allow: []expr.Condition{condition}}, u)
 	return r.Lost, r.Relation == Equivalent, r.Relation == Unclear

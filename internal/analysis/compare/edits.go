@@ -13,13 +13,13 @@ import (
 
 // Edit is a change of one field: its new value, or that it goes.
 type Edit struct {
-	// Path is made of field names and keys (string) and of places in lists (int).
+	// Path consists of field names and keys (string) and of positions in lists (int).
 	Path   []any
 	Value  any
 	Remove bool
 }
 
-// String is the path as people write it.
+// String returns the path as people write it.
 func (e Edit) String() string {
 	var b strings.Builder
 	for i, part := range e.Path {

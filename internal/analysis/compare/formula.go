@@ -1,6 +1,7 @@
 package compare
 
-// ternary is what is known of a formula. CEL has three values; the fourth is for what the search has not chosen yet.
+// ternary is what is known about a formula. CEL has three values; the fourth is for parts that the search has not
+// chosen yet.
 type ternary uint8
 
 const (

@@ -9,7 +9,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// read notes what an atom of the fragment does with the paths that it reads; false if it is not of the fragment.
+// read records what an atom of the fragment does with the paths that it reads; false if the atom is not in the
+// fragment.
 func (r *reader) read(a *atom, e ast.Expr, in scope) bool {
 	if t, ok := r.term(e, in); ok { // a value that is true or false
 		return r.reads(a, t, true, false)

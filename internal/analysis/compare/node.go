@@ -31,7 +31,7 @@ type node struct {
 	element  *node // what loops see; nil if there are none
 	loops    []*atom
 	equals   []*node // that it is compared with
-	sampled  bool    // by atoms of which it is not known what they tell apart
+	sampled  bool    // by atoms for which it is not known which values they distinguish
 
 	way     []*node // see chain; nil until all paths are known
 	index   int     // among the nodes that are chosen
@@ -118,8 +118,8 @@ func (n *node) compared(values ...any) {
 	}
 }
 
-// mirror gives paths that are compared with each other the same fields and elements, so that a value that is made for
-// one can be made for the other. Comparing objects looks at all that is in them.
+// mirror gives paths that are compared with each other the same fields and elements, so a value built for one can also
+// be built for the other. Comparing objects looks at everything in them.
 func (n *node) mirror() {
 	for i := 0; i < len(n.equals); i++ {
 		other := n.equals[i]
@@ -201,7 +201,7 @@ func (n *node) chain() []*node {
 // same compares JSON values.
 func same(a, b any) bool { return key(a) == key(b) && key(a) != "" }
 
-// key tells values apart.
+// key identifies a value.
 func key(v any) string {
 	var b strings.Builder
 	writeKey(&b, v)

@@ -91,7 +91,7 @@ func inexact(a *atom) bool {
 	return !a.exact || slices.ContainsFunc(a.reads, func(n *node) bool { return n.within().partial })
 }
 
-// varies tells that a path is not the same in every world.
+// varies reports whether a path is not the same in every world.
 func varies(n *node) bool { return len(n.states) > 1 || n.partial }
 
 func (s *search) branch(allows, refuses int) *Witness {
@@ -161,7 +161,7 @@ func (s *search) next(a *atom) *node {
 	return nil
 }
 
-// known is what is known of an atom with what is chosen.
+// known returns what is known about an atom with the values chosen so far.
 func (s *search) known(a *atom) ternary {
 	if s.freely && s.loose[a.number] {
 		return s.free[a.number]

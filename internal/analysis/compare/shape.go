@@ -25,11 +25,11 @@ const (
 	Int
 	Number
 	Bool
-	// Opaque is a text or number with a meaning of its own: a quantity, a date.
+	// Opaque is a text or number with its own format: a quantity, a date.
 	Opaque
 )
 
-// Shape is what is known of a value: the structural schema of a kind, or a part of it.
+// Shape is what is known about a value: the structural schema of a kind, or a part of it.
 type Shape struct {
 	Type   Type
 	Fields map[string]*Shape // of an Object
@@ -230,7 +230,7 @@ func fromSchema(schema *apiextensionsv1.JSONSchemaProps) *Shape {
 	return s
 }
 
-// constrained tells that a schema says more than its shape.
+// constrained reports whether a schema says more than its shape.
 func constrained(p *apiextensionsv1.JSONSchemaProps) bool {
 	return p.Pattern != "" || p.Minimum != nil || p.Maximum != nil || p.MinLength != nil || p.MaxLength != nil || p.MinItems != nil || p.MaxItems != nil ||
 		p.MinProperties != nil || p.MaxProperties != nil || p.MultipleOf != nil || p.UniqueItems || len(p.AllOf)+len(p.AnyOf)+len(p.OneOf) > 0 || p.Not != nil ||

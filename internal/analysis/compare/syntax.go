@@ -60,8 +60,8 @@ func (r *reader) formula(e ast.Expr) *formula {
 	return &formula{op: leaf, atom: r.atom(e)}
 }
 
-// failing tells that an expression fails in every world: it reads a field of nothing, or one that the kind does not
-// have, and CEL is strict except in its connectives, macros and optional selections.
+// failing reports whether an expression fails in every world: it reads a field of nothing, or one that the kind does
+// not have, and CEL is strict except in its connectives, macros and optional selections.
 func (r *reader) failing(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -102,7 +102,7 @@ func (r *reader) failing(e ast.Expr) bool {
 
 var connectives = map[string]operator{operators.LogicalAnd: and, operators.LogicalOr: or, operators.LogicalNot: negation, operators.Conditional: choice}
 
-// optional tells that what is selected from e is selected optionally.
+// optional reports whether selections from e are optional.
 func optional(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -414,7 +414,7 @@ func (r *reader) sample(a *atom, e ast.Expr, in scope, values []any) {
 	}
 }
 
-// isElement tells the nodes of loops, whose values are part of the list's.
+// isElement reports whether a node belongs to a loop; then its values are part of the list's.
 func isElement(n *node) bool {
 	for n.parent != nil {
 		n = n.parent

@@ -10,16 +10,16 @@ type Universe struct {
 	Operation string
 	// Object and OldObject are the shapes of the new and the stored object; nil means that there is none.
 	Object, OldObject *Shape
-	// OwnKind tells that they are of the resource's own kind.
+	// OwnKind is true if they are of the resource's own kind.
 	OwnKind bool
 	// Options is the shape of the options; nil means that nothing is known of them.
 	Options *Shape
-	// Namespaced tells that there is a namespace.
+	// Namespaced is true if there is a namespace.
 	Namespaced bool
-	// Impersonated tells that there is a request to be made in another name.
+	// Impersonated is true if there is an impersonated request.
 	Impersonated bool
-	// Connects tells that there is something that a connection goes to. Target is its shape; nil means that nothing is
-	// known of it.
+	// Connects is true if there is a target of a connection. Target is its shape; nil means that nothing is known about
+	// it.
 	Connects bool
 	Target   *Shape
 	// Known are paths with a fixed value, such as request.verb.

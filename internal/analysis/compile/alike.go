@@ -16,7 +16,7 @@ type alike struct {
 	// rules are their constraints, and where is true in CEL for requests about them.
 	rules []admissionv1.NamedRuleWithOperations
 	where string
-	// listed tells that they are listed, and known are those of them that are served.
+	// listed is true if they are listed, and known are the ones that are served.
 	listed bool
 	known  []reach
 }

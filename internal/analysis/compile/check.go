@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Limits of what a stock server takes.
+// Limits of a stock server.
 const (
 	// maxExpression is how long an expression can be that its parser reads.
 	maxExpression = 100_000
@@ -34,7 +34,7 @@ func (c *compiler) checks(text string) error {
 	if len(text) > maxExpression {
 		return fmt.Errorf("its policy has an expression of %d bytes, and a server takes %d: split the rule or its bindings", len(text), maxExpression)
 	}
-	// What is dyn there is bool only when it is evaluated.
+	// A dyn result may turn out to be bool at evaluation.
 	result := c.checker.CompileCELExpression(expression(text+" ? true : false"), admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
 	if result.Error != nil {
 		return fmt.Errorf("a stock server does not compile its condition: %s", oneLine(result.Error.Detail))

@@ -33,7 +33,7 @@ type Input struct {
 	Ours []string
 	// World knows what else there is.
 	World World
-	// Protected are the protected attributes, and whom they do not hold.
+	// Protected are the protected attributes, with their exemptions.
 	Protected protectedattr.Config
 	// Fields are the field permissions; nil if there are none.
 	Fields *fieldperm.Table
@@ -47,20 +47,20 @@ type Input struct {
 type World interface {
 	// Elsewhere reports whether another API server serves a resource.
 	Elsewhere(group, resource string) bool
-	// Default tells the roles that every server of ours has, which count only where they are bound.
+	// Default reports whether a role is one that every Proviso server has; such roles count only where they are bound.
 	Default(role ruleset.RoleRef) bool
-	// Shipped tells the bindings that every server of ours has, for which a stock server has its own.
+	// Shipped reports whether a binding is one that every Proviso server has; a stock server has its own instead.
 	Shipped(namespace, name string, b *policyv1alpha1.PolicyRoleBinding) bool
 }
 
-// Result is what was compiled. Policies come before grants: a grant must not be there without its condition.
+// Result is what was compiled. Policies come before grants: a grant must not exist without its condition.
 type Result struct {
 	Policies    []runtime.Object
 	Grants      []runtime.Object
 	Assessments []*Assessment
 }
 
-// Impossible are the rules and objects of which something is lost that nobody has accepted.
+// Impossible are the rules and objects with losses that the caller has not accepted.
 func (r *Result) Impossible() []*Assessment {
 	return slices.DeleteFunc(slices.Clone(r.Assessments), func(f *Assessment) bool { return f.Verdict != Impossible || f.Accepted })
 }
@@ -78,8 +78,7 @@ type compiler struct {
 	fields []*exclusive
 }
 
-// Compile compiles. What is wrong with the policy itself is an error; what cannot be had of it is in the
-// assessments.
+// Compile compiles. An invalid policy is an error; what cannot be expressed is in the assessments.
 func Compile(in Input) (*Result, error) {
 	if err := problems(in.Index); err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func (c *compiler) assess(name string) *Assessment {
 	return c.said[name]
 }
 
-// bind gathers what is bound where. A binding that begins or ends cannot be had.
+// bind collects what is bound where. A time-limited binding cannot be expressed.
 func (c *compiler) bind() {
 	found := map[string]*bound{}
 	for _, container := range c.in.Bindings {
@@ -181,7 +180,7 @@ func (c *compiler) expand(b *bound) {
 	}
 }
 
-// unbound notes the rules of roles that are bound to nobody.
+// unbound records the rules of roles without a binding.
 func (c *compiler) unbound() {
 	c.in.Index.Definitions(func(d *ruleset.Definition) {
 		if d.Ref.Kind != ruleset.PolicyRole || strings.Contains(d.Ref.Name, "\x00") || slices.ContainsFunc(c.bounds, func(b *bound) bool { return b.role == d.Ref }) {

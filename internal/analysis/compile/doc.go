@@ -1,9 +1,10 @@
-// Package compile turns Policy into what a stock API server has: RBAC, and ValidatingAdmissionPolicies (MC-1).
+// Package compile compiles Policy to what a stock API server has: RBAC and ValidatingAdmissionPolicies (MC-1).
 //
-// A rule that allows becomes a grant of RBAC. If it has a condition, a policy holds the same subjects to it: they
-// pass if the condition is met, if another rule of Policy allows the request, or if RBAC gives them every verb of the
-// resource. A rule that denies becomes a policy that refuses. What a rule matches is asked of the rule index itself,
-// resource by resource, so that names, negations and wildcards mean here what they mean there.
+// An allow rule becomes an RBAC grant. If it has a condition, an admission policy enforces it for the same subjects:
+// they pass if the condition is met, if another rule of Policy allows the request, or if RBAC grants them every verb of
+// the resource. A deny rule becomes an admission policy that refuses. The rule index itself says, resource by resource,
+// what a rule matches, so names, negations and wildcards mean the same here as there.
 //
-// Each rule gets a verdict. What cannot be had is never weakened: it is an error, or left out if the caller accepts it.
+// Each rule gets a verdict. A rule that cannot be expressed is never weakened: it is an error, or is left out if the
+// caller accepts that.
 package compile

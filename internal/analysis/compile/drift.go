@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Drift is how a cluster differs from what was compiled. Objects are named as KIND NAMESPACE/NAME.
+// Drift lists the differences between a cluster and what was compiled. Objects are named as KIND NAMESPACE/NAME.
 type Drift struct {
 	// Missing are not there, Changed are not as they were compiled, and Left are of an earlier policy, or of another.
 	Missing []string `json:"missing,omitempty"`

@@ -20,7 +20,7 @@ type exclusive struct {
 	said []*Assessment
 }
 
-// entryName is how people and --accept name what declares a field permission.
+// entryName returns the name of the declaration of a field permission, for people and for --accept.
 func entryName(e *fieldperm.Entry) string {
 	if quoted, ok := strings.CutPrefix(e.Source, "FieldPermission "); ok && e.Stored {
 		if name, err := strconv.Unquote(quoted); err == nil {

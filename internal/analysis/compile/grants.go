@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// grantRules are the rules of RBAC for what a unit allows.
+// grantRules returns the RBAC rules for what a unit allows.
 func grantRules(u *unit) (rules []rbacv1.PolicyRule) {
 	type right struct{ group, verbs string }
 	var order []right

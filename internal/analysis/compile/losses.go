@@ -29,7 +29,7 @@ func ofFields(verb string) bool {
 	return verb == "granular" || strings.HasPrefix(verb, "granular:") || strings.HasPrefix(verb, "reveal:")
 }
 
-// admit decides what of a rule can be compiled, and notes the rest.
+// admit decides which part of a rule can be compiled, and records the rest.
 func (c *compiler) admit(u *unit) {
 	f := u.said
 	if u.src.Enforcement != "" && u.src.Enforcement != policyv1alpha1.EnforcementEnforce {
@@ -67,7 +67,7 @@ func hasCondition(src *policyv1alpha1.PolicyRule) bool {
 	return src.Where != "" || src.When != "" || src.AttributeRestrictions != nil
 }
 
-// served is what the rule matches of what a stock server has.
+// served returns what the rule matches on a stock server.
 func (c *compiler) served(u *unit) (at []reach) {
 	ours, wide := false, false
 	for _, r := range reaches(u.rule, c.in.Resources) {

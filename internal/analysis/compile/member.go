@@ -10,8 +10,8 @@ import (
 )
 
 // Whether the caller is a member of a role is a question to RBAC: whether they have a right that only the role gives.
-// Nothing serves such a resource. RBAC also says yes to those who may do everything with everything; they are told from
-// members by a verb that no role gives.
+// No server serves such a resource. RBAC also says yes to subjects that may do everything with everything; a verb that
+// no role grants distinguishes them from members.
 const (
 	memberGroup    = "compile.proviso.dev"
 	memberResource = "roles"

@@ -34,8 +34,8 @@ func (c *compiler) label(meta *metav1.ObjectMeta, origin, wave string) {
 // maxReadable is how much of a name is readable.
 const maxReadable = 40
 
-// nameOf is the name of an object: readable, and with a hash of where it comes from and of its content, so that an
-// object is never changed in place.
+// nameOf is the name of an object: readable, and with a hash of its origin and content, so an object is never changed
+// in place.
 func nameOf(role ruleset.RoleRef, index int, scope string, content any) string {
 	data, err := json.Marshal([]any{role.Namespace, role.Name, index, scope, content})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Unheld is the verb of those whom no compiled condition holds. RBAC gives it to subjects with all verbs of a resource,
-// and compiled grants never do.
+// Unheld is the verb of subjects to whom no compiled condition applies. RBAC gives it to subjects with all verbs of a
+// resource, and compiled grants never do.
 const Unheld = "unheld.compile.proviso.dev"
 
 // ways are the ways in which a request passes a policy. Each is a variable of its own, so that a message about one
@@ -62,7 +62,7 @@ func (c *compiler) hold(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 	return c.policy(u, constraints(u), match, pass, pass.text(), c.unmet(u))
 }
 
-// deny is the policy that refuses what a rule denies.
+// deny returns the policy that refuses what a rule denies.
 func (c *compiler) deny(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 	match, rules := u.matches(), constraints(u)
 	if !u.conditional() {
@@ -265,7 +265,7 @@ func patternText(p *matching.Pattern, negated bool) string {
 	return "(" + strings.Join(parts, " && ") + ")"
 }
 
-// unmet is what a refused caller is told, in the words of a server of ours.
+// unmet is the message for a refused caller, in the words of a Proviso server.
 func (c *compiler) unmet(u *unit) string {
 	text := fmt.Sprintf("condition %q was not met", identity(u))
 	if u.src.Description != "" {
@@ -274,7 +274,7 @@ func (c *compiler) unmet(u *unit) string {
 	return oneLine(text)
 }
 
-// because is what a denied caller is told.
+// because is the message for a denied caller.
 func (c *compiler) because(u *unit) string {
 	if u.conditional() {
 		text := fmt.Sprintf("condition %q denied the request", identity(u))
@@ -313,12 +313,12 @@ func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, 
 	return c.policyOf(origin{u.said.Rule, u.role, u.index, u.scope}, rules, match, variables, holds, message)
 }
 
-// policyOf makes the object. Each policy also refuses a canary of its own, so that one can see that it is enforced.
+// policyOf builds the object. Each policy also refuses its own canary, which shows that it is enforced.
 func (c *compiler) policyOf(from origin, rules []admissionv1.NamedRuleWithOperations, match []string, variables ways, holds, message string) *admissionv1.ValidatingAdmissionPolicy {
 	p := &admissionv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}}
 	spec := &p.Spec
 	spec.FailurePolicy = ptr.To(admissionv1.Fail)
-	// A server fills in what is left out, and drift compares what it has with what was sent.
+	// Set the server's defaults: drift compares what the server has with what was sent.
 	spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: rules, MatchPolicy: ptr.To(admissionv1.Exact),
 		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}}
 	spec.Variables = variables

@@ -30,7 +30,7 @@ type family struct {
 	said  []*Assessment
 }
 
-// protectionName is how people and --accept name a protection.
+// protectionName returns the name of a protection, for people and for --accept.
 func protectionName(p *protectedattr.Protection) string {
 	if p.Namespace == "" {
 		return "ClusterProtectedAttribute/" + p.Name
@@ -186,7 +186,7 @@ type refusal struct {
 
 type refusals []refusal
 
-// text tells refusals apart.
+// text identifies a refusal.
 func (r refusals) text() string {
 	var b strings.Builder
 	for _, one := range r {

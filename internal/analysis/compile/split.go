@@ -4,8 +4,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// How much of a list goes into one object. A list of names of users is as long as what a policy is written for, and a
-// policy that holds some subjects does not mind that another one holds the rest.
+// How much of a list goes into one object. A list of users can be as long as the bindings make it, and it can be split:
+// a policy for some subjects is independent of one for the rest.
 const (
 	// maxNames is how many bytes of names an expression has, well below what a server parses.
 	maxNames = 40_000

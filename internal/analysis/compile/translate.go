@@ -47,7 +47,7 @@ type translator struct {
 	cel *expr.Compiler
 	// verb is the verb of requests in CEL; empty if it cannot be told.
 	verb string
-	// spaces tells that some resource of the rule has no namespace, or is one.
+	// spaces is true if some resource of the rule has no namespace, or is namespaces.
 	spaces bool
 
 	failure error

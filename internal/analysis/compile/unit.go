@@ -49,7 +49,7 @@ func (u *unit) same(o *unit) bool {
 	return a == b
 }
 
-// ruleName is how people and --accept name a rule.
+// ruleName returns the name of a rule, for people and for --accept.
 func ruleName(role ruleset.RoleRef, index int) string {
 	return fmt.Sprintf("%s/%s/%d", role.Namespace, role.Name, index)
 }

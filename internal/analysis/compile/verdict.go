@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Fidelity is how what was written compares with the rule. The zero value is the worst.
+// Fidelity says how well the compiled objects match the rule. The zero value is the worst.
 type Fidelity uint8
 
 // The verdicts.
@@ -37,11 +37,11 @@ type Assessment struct {
 	// Rule is NAMESPACE/ROLE/INDEX, or KIND/NAME of an object.
 	Rule    string   `json:"rule"`
 	Verdict Fidelity `json:"verdict"`
-	// Lost says what cannot be had, Stronger what is refused besides, and Notes what else is good to know.
+	// Lost says what cannot be expressed, Stronger what is refused in addition, and Notes other useful facts.
 	Lost     []string `json:"lost,omitempty"`
 	Stronger []string `json:"stronger,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
-	// Accepted tells that the caller does without what is lost.
+	// Accepted is true if the caller accepts the losses.
 	Accepted bool `json:"accepted,omitempty"`
 	// Policies are the names of the policies that hold the rule, or refuse by it.
 	Policies []string `json:"policies,omitempty"`

@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/engine/whocan"
 )
 
-// Input is a role, and what is known about those who are bound to it.
+// Input is a role, and what is known about its subjects.
 type Input struct {
 	Index *ruleset.Index
 	// Namespace is where the role is bound.
@@ -40,7 +40,7 @@ type Way struct {
 	Namespace string
 }
 
-// Limits of what is looked at for one role. What is beyond them is not remarked on.
+// Limits of the checks for one role. Beyond them nothing is reported.
 const (
 	maxSubjects   = 50
 	maxNamespaces = 50
@@ -107,7 +107,7 @@ func (in *Input) mayUpdate(r schema.GroupResource, s ruleset.Subject) bool {
 	return false
 }
 
-// protected reports whether something keeps the mark from those who may update the resource.
+// protected reports whether something protects the mark from subjects who may update the resource.
 func (in *Input) protected(r schema.GroupResource, m Mark) bool {
 	if m.Of == Field {
 		return slices.ContainsFunc(in.Fields, func(e fieldperm.Entry) bool {
@@ -140,7 +140,7 @@ func (in *Input) about(names []string, r schema.GroupResource) bool {
 	})
 }
 
-// String says it: who can get round the rule, and how.
+// String describes who can evade the rule, and how.
 func (f Way) String() string {
 	return fmt.Sprintf("it depends on the %s, which %s can change first, by updating %s", f.Mark, f.Subject, f.Resource)
 }

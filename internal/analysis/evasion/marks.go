@@ -50,8 +50,8 @@ func (m Mark) changes(resource string) bool {
 // within reports whether a path is another one, or leads on from it.
 func within(path, from string) bool { return path == from || strings.HasPrefix(path, from+".") }
 
-// Marks are what a rule of a role looks at and what a subject could change to get round it. There are none if the rule
-// does not deny, if it denies only to write such objects, or if a rule of the same role denies updates that look at the
+// Marks returns what a rule of a role looks at and a subject could change to evade it. There are none if the rule does
+// not deny, if it denies only to write such objects, or if a rule of the same role denies updates that look at the
 // same.
 func Marks(rules []policyv1alpha1.PolicyRule, i int) (all []Mark) {
 	rule := &rules[i]
@@ -109,8 +109,8 @@ func beyondWriting(list []string) bool {
 	return slices.ContainsFunc(list, func(v string) bool { return !verbs.Stores(v) && !verbs.IsRead(v) })
 }
 
-// keeps reports whether a deny rule keeps a mark as it is on the objects that another one is about: it denies to update
-// them, and looks at the same or at nothing.
+// keeps reports whether a deny rule protects a mark on the objects that another one is about: it denies to update them,
+// and looks at the same or at nothing.
 func keeps(rule, of *policyv1alpha1.PolicyRule, m Mark) bool {
 	if !rule.Deny || !updates(rule.Verbs) || len(rule.ResourceNames) > 0 && !slices.Equal(rule.ResourceNames, of.ResourceNames) {
 		return false

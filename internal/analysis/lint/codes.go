@@ -3,8 +3,7 @@ package lint
 // Severity is how bad it is.
 type Severity string
 
-// The severities. An error is a mistake, or hands power to everybody; a warning deserves a look; a note is good to
-// know.
+// The severities. An error is a mistake, or gives power to all users; a warning deserves a look; a note is information.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"

@@ -26,9 +26,9 @@ const maxWorlds = 40
 // worlds are the requests that a rule is about.
 type worlds struct {
 	all []compare.Universe
-	// rest tells that there are more, of which nothing can be said: connections, and reads under a when.
+	// rest is true if there are more, about which nothing can be said: connections, and reads under a when.
 	rest bool
-	// bodiless tells that there are requests in which a where never holds: their body is not the object, and the rule
+	// bodiless is true if there are requests in which a where never holds: their body is not the object, and the rule
 	// does not name them as connections.
 	bodiless bool
 }
@@ -77,7 +77,7 @@ func (c *checker) conditions(r role) {
 	}
 }
 
-// broken tells that the engine has said so about the rule.
+// broken reports whether the engine has reported the rule as broken.
 func (c *checker) broken(r role, i int) bool {
 	return slices.ContainsFunc(c.remarks, func(m Remark) bool { return m.Code == codeBroken && m.Object == r.object && m.Path[1] == i })
 }

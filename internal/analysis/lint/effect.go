@@ -17,7 +17,7 @@ import (
 // elsewhere stands for every namespace that no object is in.
 const elsewhere = "any-other-namespace"
 
-// effects remarks on a role that nobody is bound to, and on rules without which everything would be decided as it is.
+// effects reports roles without subjects, and rules whose removal would not change any decision.
 func (c *checker) effects(r role) {
 	bindings := c.Index.BindingsOf(r.ref)
 	if len(bindings) == 0 {
@@ -36,7 +36,7 @@ func (c *checker) effects(r role) {
 	}
 }
 
-// aggregates tells that a cluster role is a part of others, by its labels.
+// aggregates reports whether a cluster role is a part of others, by its labels.
 func (c *checker) aggregates(r role) bool {
 	for _, o := range c.ClusterRoles {
 		if r.ref.Kind == ruleset.ClusterRole && o.Name == r.ref.Name {
@@ -46,7 +46,7 @@ func (c *checker) aggregates(r role) bool {
 	return false
 }
 
-// aggregated tells that any cluster role collects others by labels.
+// aggregated reports whether any cluster role collects others by labels.
 func (c *checker) aggregated() bool {
 	return slices.ContainsFunc(c.ClusterRoles, func(o *rbacv1.ClusterRole) bool { return o.AggregationRule != nil })
 }
@@ -118,7 +118,7 @@ func (c *checker) effect(r role, i int, namespaces []string) {
 	c.say(remark)
 }
 
-// ordinary tells that all that a rule can match is among the resources and verbs that are asked about.
+// ordinary reports whether everything that a rule can match is among the resources and verbs that are asked about.
 func ordinary(r role, i int) bool {
 	var kinds []string
 	if r.policy != nil {
@@ -129,7 +129,7 @@ func ordinary(r role, i int) bool {
 	return len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return strings.Contains(k, "/") })
 }
 
-// unknownGrants tells that there are bindings to roles that the files do not have.
+// unknownGrants reports whether there are bindings to roles that the files do not have.
 func (c *checker) unknownGrants() bool {
 	return slices.ContainsFunc(c.Index.Problems(), func(p ruleset.Problem) bool { return p.Binding != (ruleset.BindingRef{}) })
 }

@@ -24,10 +24,10 @@ import (
 type Input struct {
 	Index    *ruleset.Index
 	Comparer *compare.Comparer
-	// Resources, Verbs, Namespaces and Names are all that requests are made of.
+	// Resources, Verbs, Namespaces and Names are the values from which requests are built.
 	Resources                []plan.Resource
 	Verbs, Namespaces, Names []string
-	// Ours tells the roles that every server has by itself; nothing is said about them.
+	// Ours reports whether a role is one that every server creates itself; nothing is reported about these.
 	Ours func(ruleset.RoleRef) bool
 
 	Policies            []*policyv1alpha1.Policy
@@ -236,7 +236,7 @@ func (c *checker) problems() {
 	}
 }
 
-// shipped tells the cluster roles that Kubernetes makes by itself.
+// shipped reports whether Kubernetes itself creates a cluster role.
 func shipped(name string) bool {
 	return strings.HasPrefix(name, "system:") || slices.Contains([]string{"cluster-admin", "admin", "edit", "view"}, name)
 }

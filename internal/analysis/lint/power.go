@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// everybody are the groups and users that anybody is in.
+// everybody are the groups and users that every caller is, or can be.
 var everybody = []ruleset.Subject{{Group: true, Name: "system:authenticated"}, {Group: true, Name: "system:unauthenticated"}, {Name: "system:anonymous"}, {Group: true, Name: "system:serviceaccounts"}}
 
 const mastersGroup = "system:masters"
@@ -116,7 +116,7 @@ func ways(namespace, account string) []might {
 	}
 }
 
-// accounts remarks on those who can do more by acting as a service account (the rights of which they do not have).
+// accounts reports subjects who can do more by acting as a service account (whose rights they do not have).
 func (c *checker) accounts() {
 	type bound struct {
 		object Object

@@ -89,7 +89,7 @@ func (c *checker) unknown(r role, at []any, wrote, resource, group string, hasGr
 	c.say(Remark{Code: codeKind, Severity: severity, Object: r.object, Path: at, Message: message, Do: do})
 }
 
-// subresource remarks on one that nobody asks about and that looks like another.
+// subresource reports an unknown subresource whose name resembles a known one.
 func (c *checker) subresource(r role, at []any, name string) {
 	left, sub, has := strings.Cut(strings.ToLower(name), "/")
 	resource, _, _ := strings.Cut(left, ".")
@@ -221,8 +221,7 @@ var (
 	spoken = map[string]string{"read": "get", "view": "get", "write": "update", "edit": "update", "remove": "delete", "add": "create", "post": "create", "put": "update", "modify": "update", "apply": "patch"}
 )
 
-// verbs remarks on verbs that nobody asks about. Verbs of one's own are allowed, so that only those which look like
-// another are certain mistakes.
+// verbs reports unknown verbs. Custom verbs are allowed, so only those that resemble a known verb are certain mistakes.
 func (c *checker) verbs(r role, i int, verbs []string, resources bool) {
 	if !resources {
 		return

@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/engine/whocan"
 )
 
-// Input is what is asked about.
+// Input is the question.
 type Input struct {
 	Index     *ruleset.Index
 	Resources []plan.Resource
@@ -26,7 +26,7 @@ type Input struct {
 	Namespaces []string
 	// Names are all that any rule tells apart. Another one is added.
 	Names []string
-	// Subjects are who is asked about; nil is everybody who has a role in one of the namespaces or everywhere.
+	// Subjects are the subjects in question; nil means all subjects with a role in one of the namespaces or everywhere.
 	Subjects []ruleset.Subject
 }
 
@@ -35,7 +35,7 @@ const Elsewhere = "*"
 
 // Cell is what subjects with the same roles may do. There are none for what is neither allowed nor denied.
 type Cell struct {
-	// Subjects are in order. Those of two cells are the same or have nobody in common, and Set tells which.
+	// Subjects are in order. The subjects of two cells are the same or disjoint, and Set identifies them.
 	Subjects                                      []ruleset.Subject
 	Set                                           int
 	Namespace, Group, Resource, Subresource, Verb string
@@ -112,7 +112,7 @@ func (in Input) sets() (sets [][]ruleset.Subject) {
 			sets = append(sets, same)
 		}
 	}
-	// A subject without a role may do what everybody may.
+	// A subject without a role may do what all users may.
 	for _, s := range in.Subjects {
 		if wanted[s] {
 			sets = append(sets, []ruleset.Subject{s})

@@ -15,7 +15,7 @@ import (
 // operations are what admission calls the verbs that have an object.
 var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE", "deletecollection": "DELETE"}
 
-// compare compares what is left to conditions. An update or patch of an object that does not exist creates it: then its
+// compare compares what depends on conditions. An update or patch of an object that does not exist creates it: then its
 // conditions see a CREATE without a stored object.
 func (p *planner) compare(ctx context.Context, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
 	operation := operations[a.Verb]
@@ -131,7 +131,7 @@ func (p *planner) compareIn(ctx context.Context, operation string, r Resource, a
 	return p.Comparer.Compare(ctx, x, y, u)
 }
 
-// access is what a standing leaves to conditions, as a walk.
+// access returns the conditions of a standing, as a walk.
 func access(s ruleset.Standing) compare.Access {
 	walk := []compare.Step{}
 	for _, h := range s.Conditions {
@@ -147,8 +147,8 @@ func access(s ruleset.Standing) compare.Access {
 	return compare.Access{Walk: walk}
 }
 
-// looks is what the conditions of a comparison look at beside the object. What does not say for sure that it does not
-// look at something does.
+// looks is what the conditions of a comparison look at in addition to the object. In doubt, a condition looks at
+// everything.
 type looks struct{ atUser, atNamespace bool }
 
 func (l *looks) note(accesses ...compare.Access) {
@@ -206,5 +206,5 @@ func mentions(source string) (user, namespace bool) {
 	return user, namespace
 }
 
-// known are the fields of a request that say nothing about who asks, in lower case.
+// known are the fields of a request that say nothing about the caller, in lower case.
 var known = map[string]bool{"verb": true, "apigroup": true, "apiversion": true, "resource": true, "subresource": true, "namespace": true, "name": true}

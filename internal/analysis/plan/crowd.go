@@ -31,15 +31,15 @@ func (p *planner) reaches(s *strand) []int {
 	return s.reached
 }
 
-// crowd are subjects who have the same roles in the same places, before and after: one of them is answered as all of
-// them are, unless a condition looks at who asks.
+// crowd are subjects with the same roles in the same places, before and after: all of them get the same answers, unless
+// a condition looks at the caller.
 type crowd struct {
 	subjects []ruleset.Subject
 	// questions are those that what differs for them reaches.
 	questions []int
 	// judged are the groups that each of them is in, without themselves.
 	judged []ruleset.Subject
-	// everywhere tells that what differs for them does so in all namespaces and outside of them.
+	// everywhere is true if what differs for them does so in all namespaces and outside them.
 	everywhere bool
 	// places are the namespaces that can matter, those with the same roles together.
 	places [][]string

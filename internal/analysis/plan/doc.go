@@ -1,7 +1,7 @@
-// Package plan tells what a change of policy does: who gains, who loses, and whose conditions become others (TR-2). It
-// decides every action for every subject that a binding names, before and after, with the index that decides requests,
-// and compares the conditions that are left with package compare.
+// Package plan shows what a change of policy does: who gains, who loses, and whose conditions change (TR-2). For every
+// subject that a binding names it decides every action before and after the change, with the index that decides
+// requests. Package compare compares the conditions that remain.
 //
-// A subject is judged as who-can judges it: a user as a member of system:authenticated and of nothing else, a group as
-// an unnamed member of it.
+// A subject is judged as who-can judges it: a user as a member of system:authenticated only, a group as an unnamed
+// member of it.
 package plan

@@ -29,8 +29,8 @@ type ruleOf struct {
 	rule int
 }
 
-// WithoutEffect lists the rules of roles that decide nothing: nobody is bound to the role, nothing that is served
-// matches, or other rules decide wherever it matches. unknown tells the kinds that nobody serves.
+// WithoutEffect lists the rules of roles that decide nothing: the role has no subjects, no served resource matches, or
+// other rules decide wherever it matches. unknown reports kinds that are not served.
 func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []Ineffective {
 	e := &effects{index: in.After, questions: questionsOf(in), works: map[ruleOf]bool{}, shadows: map[ruleOf]string{}}
 	out := []Ineffective{}

@@ -29,7 +29,7 @@ const (
 type Resource struct {
 	Group, Version, Resource, Subresource string
 	Namespaced                            bool
-	// Shape is that of the body; nil if nothing is known of it. Own tells that the body is of the resource's own kind.
+	// Shape is the shape of the body; nil if it is not known. Own is true if the body is of the resource's own kind.
 	Shape *compare.Shape
 	Own   bool
 	// Verbs are those that a server asks about beside the verbs of requests. Of a virtual resource, which no request is
@@ -62,7 +62,7 @@ func HasName(a Action) bool {
 	return a.Subresource != "" || verbs.HasName(a.Verb)
 }
 
-// OtherVerbs stands for every verb that nobody names: only rules for all verbs grant it.
+// OtherVerbs stands for every verb that no rule names: only rules for all verbs grant it.
 const OtherVerbs = "(other verbs)"
 
 const (

@@ -7,7 +7,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// SameFor tells that a request stands the same before and after, whatever its object is: then it need not be known.
+// SameFor reports whether a request has the same result before and after, whatever its object is: then the object need
+// not be known.
 func SameFor(before, after *ruleset.Index, attrs authorizer.Attributes) bool {
 	x, y := before.Decide(attrs), after.Decide(attrs)
 	return x.Certainty == y.Certainty && access(x).Same(access(y), expr.NewRequest(attrs))

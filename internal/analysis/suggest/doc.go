@@ -1,4 +1,4 @@
-// Package suggest makes the least rights that cover the requests of a subject (TR-10): verbs, resources,
-// namespaces and names, with the conditions under which they are held today. What it makes is proven: every request
-// that was seen is decided as before, and nothing is granted that is not held.
+// Package suggest computes the least rights that cover the recorded requests of a subject (TR-10): verbs, resources,
+// namespaces and names, with the conditions under which the subject holds them today. The result is proven: every
+// recorded request is decided as before, and nothing is granted that the subject does not hold.
 package suggest

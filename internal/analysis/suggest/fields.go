@@ -21,7 +21,7 @@ const (
 	maxFields = 8
 )
 
-// Write is a change of an object that was seen: what it requires of a subject that may write single fields only.
+// Write is a recorded change of an object: what it requires of a subject that may only write single fields.
 type Write struct {
 	// Verbs are the permissions for the fields that changed, as verbs.
 	Verbs []string
@@ -79,14 +79,14 @@ func (p place) spelled() string {
 	return p.resource
 }
 
-// exclusive tells permissions for fields that no general verb covers.
+// exclusive reports whether a permission is for fields that no general verb covers.
 func (s *suggester) exclusive(verb string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(verb, fieldPrefix), "(")
 	return s.Exclusive == nil || s.Exclusive(name)
 }
 
-// hasFields tells that a use was allowed for the sake of single fields. The server asked for the rights to them, and
-// found them, or nothing had changed: what their conditions say was so.
+// hasFields reports whether a use was allowed because of rights to single fields. The server asked for the rights to
+// them, and found them, or nothing had changed: what their conditions say was so.
 func (s *suggester) hasFields(u Use) bool {
 	has := func(verb string) bool {
 		return s.Index.Decide(u.with(verb).attributes(s.Who)).Certainty != ruleset.Never
@@ -104,7 +104,8 @@ func (s *suggester) noteFields(u Use) {
 	}
 }
 
-// stillWrites tells that a use can change by its fields what it was seen changing. A deny of the verb itself is final.
+// stillWrites reports whether a use can still make its recorded changes with rights to fields. A deny of the verb
+// itself is final.
 func (s *suggester) stillWrites(after *ruleset.Index, u Use) bool {
 	who := without(s.Who, mastersGroup)
 	v := after.Decide(u.attributes(who))

@@ -7,7 +7,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// AnyOther stands for the namespaces that nobody names.
+// AnyOther stands for the namespaces that nothing names.
 const AnyOther = "any-other-namespace"
 
 // Loss is what is taken away: verbs of resources, in a namespace, in all that are not named, or, if that is empty, for

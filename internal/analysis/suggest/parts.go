@@ -48,7 +48,7 @@ func (s *suggester) parts() []Part {
 	return parts
 }
 
-// connects tells the subresources on which the verbs of Policy mean more than they say.
+// connects reports whether a subresource is one on which the verbs of Policy mean more than they say.
 func connects(resource string) bool {
 	_, sub, _ := strings.Cut(resource, "/")
 	return connect.Connects(sub)
@@ -92,7 +92,7 @@ func (s *suggester) lines() (lines []line) {
 	return lines
 }
 
-// anyName tells that a right is held for every name.
+// anyName reports whether a right is held for every name.
 func (s *suggester) anyName(l line) bool {
 	if l.rule != nil || l.place.master {
 		return s.covered(l.namespace, nil, []policyv1alpha1.PolicyRule{l.policy()}) == nil

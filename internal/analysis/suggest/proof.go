@@ -40,9 +40,9 @@ func (s *suggester) stillHolds(after *ruleset.Index, u Use) bool {
 		before.Certainty == ruleset.Sometimes && !s.masters() && now.Certainty == ruleset.Sometimes && sameConditions(before, now, nil)
 }
 
-// sameConditions tells that whatever the walk through the conditions allowed before, it allows now: for every allow
-// there is one of the same condition, or of none, that no other deny stands before. A condition that holds for all that
-// is known is as good as none.
+// sameConditions reports whether the walk through the conditions allows everything that it allowed before: for every
+// allow there is one of the same condition, or of none, that no other deny stands before. A condition that holds for
+// all that is known is as good as none.
 func sameConditions(before, now ruleset.Standing, holding []string) bool {
 	had, have := allowsOf(before), allowsOf(now)
 	return !slices.ContainsFunc(had, func(a allowance) bool {

@@ -98,12 +98,12 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 				continue
 			}
 			role := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: home, Name: e.RoleName}
-			// Denies are not suggested, and nobody can repeat a rule that asks who the caller is.
+			// Denies are not suggested, and a rule that asks who the caller is cannot be copied.
 			stays := policies[home] != nil && slices.ContainsFunc(policies[home].Roles[e.RoleName].Rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny || escalation.Personal(&r) })
 			if e.RoleRef != nil {
 				role, stays = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: e.RoleRef.Name}, false
 			}
-			// What ends by itself is not replaced by what does not.
+			// A time-limited binding is not replaced with a permanent one.
 			if stays || ruleset.SpanOf(e.NotBefore, e.NotAfter).Bounded() {
 				out.Kept = append(out.Kept, ref)
 				continue

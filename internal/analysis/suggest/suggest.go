@@ -59,7 +59,7 @@ func (u Use) object() string {
 	return what
 }
 
-// Input is what was seen, and what is held.
+// Input is what was recorded, and what is held.
 type Input struct {
 	// Subject is whose rights are replaced, and Who is how the engine sees it: a user with all groups, or an unnamed
 	// member of a group.
@@ -88,7 +88,7 @@ type Input struct {
 	// the permissions for fields that the server asked for and found, by use.
 	Writes  map[Use][]Write
 	Checked map[Use][]string
-	// Exclusive tells the permissions for fields that no general verb covers; without it all of them are.
+	// Exclusive reports whether a permission is for fields that no general verb covers; if nil, all are.
 	Exclusive func(permission string) bool
 
 	// Lifts are the verbs on roles with which the server would let a use hand out rights that are not held. It asks for
@@ -119,7 +119,7 @@ type Result struct {
 	// that the policy does not allow.
 	Allowed, Stays int
 	Refused        []Use
-	// HandsOut are the uses that hand out rights which the subject holds, and would no longer.
+	// HandsOut are the uses that grant rights which the subject holds now and would no longer hold.
 	HandsOut []Use
 	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or asks who
 	// the caller is, or that end, and Guarding those whose role makes its members exceptions of a guard.
@@ -138,7 +138,7 @@ type Result struct {
 	after *ruleset.Index
 }
 
-// Make suggests, and proves what it suggests. An error means that there is no proof.
+// Make returns a proven suggestion. An error means that there is no proof.
 func Make(in Input) (*Result, error) {
 	if in.MaxNames <= 0 {
 		in.MaxNames = 20
@@ -407,7 +407,7 @@ func (s *suggester) mayUse(ix *ruleset.Index, who user.Info, u Use) bool {
 	return slices.Contains(who.GetGroups(), mastersGroup) || verbs.Updates(u.Verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u)
 }
 
-// byName tells that it is allowed for a name that was seen.
+// byName reports whether it is allowed for a recorded name.
 func (s *suggester) byName(ix *ruleset.Index, who user.Info, u Use) bool {
 	for at, o := range s.rights {
 		if at.namespace != u.Namespace || at.group != u.Group || at.resource != u.Resource || at.sub != u.Subresource || at.verb != u.Verb && (at.verb != fieldsVerb || !verbs.Updates(u.Verb)) {

@@ -13,7 +13,7 @@ import (
 // Place is a kind in a namespace, or in none.
 type Place struct{ Namespace, Group, Resource string }
 
-// conditioned tells the verbs that a where is suggested for: those that touch an object that is there, by its name.
+// conditioned reports whether a where is suggested for a verb: for those that touch an existing object by name.
 func conditioned(verb string) bool { return verb == "update" || verb == "patch" || verb == "delete" }
 
 // Crowded are the places of which so many objects were touched that their names are not listed: there a where is looked

@@ -76,7 +76,7 @@ func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord
 	return both(status, a.ask(ctx, further, want), fmt.Sprintf("%s on %s/%s requires %s as well", attrs.Verb, attrs.Resource, attrs.Subresource, verb))
 }
 
-// refused tells that nothing about the object can change a no.
+// refused reports whether a request is refused whatever the object is.
 func refused(s reviewv1.SubjectAccessReviewStatus) bool {
 	return !s.Allowed && s.ConditionsChain == nil && s.ConditionalDecision == nil
 }
@@ -118,7 +118,7 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	case notHonoured != nil && !decision.IsUnconditional():
 		return stock(ctx, walk, attrs, notHonoured)
 	case notHonoured == nil && possible.Has(authorizer.DecisionAllow):
-		// What is refused anyway is not worth a list of further obstacles.
+		// A request that is refused anyway needs no list of further obstacles.
 		if front := a.inFront(ctx, attrs); len(front) > 0 {
 			if decision.IsAllow() {
 				steps = steps[len(steps)-1:]
@@ -187,8 +187,8 @@ func partly(text string) authorizer.ConditionsAwareDecision {
 	}})
 }
 
-// decidedBy says who decided, in the shape of KEP-6001: the first step that says the same without a condition; nobody
-// if there is none.
+// decidedBy returns who decided, in the shape of KEP-6001: the first step with the same unconditional decision; no
+// authorizer if there is none.
 func decidedBy(ctx context.Context, walk authorize.Walk, decision authorizer.ConditionsAwareDecision, steps []step) *reviewv1.AuthorizationDecision {
 	final, _, _ := authorize.Parts(decision)
 	for _, s := range steps {
@@ -199,8 +199,8 @@ func decidedBy(ctx context.Context, walk authorize.Walk, decision authorizer.Con
 	return walk.Decided(ctx, authorize.Link{}, final, "")
 }
 
-// stock is the answer of a server that knows no conditions. It is given to callers that know none, and where conditions
-// would not be honoured: they fold to Deny or to no opinion.
+// stock returns the answer of a server without conditions. It is for callers that do not know conditions, and for
+// requests on which conditions would not be honoured: they fold to Deny or to no opinion.
 func stock(ctx context.Context, walk authorize.Walk, attrs authorizer.AttributesRecord, notHonoured error) reviewv1.SubjectAccessReviewStatus {
 	decision, reason, err := walk.Fold(ctx)
 	if notHonoured != nil && decision != authorizer.DecisionAllow {

@@ -70,8 +70,8 @@ var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-// labelRequirements reads a selector. What cannot be understood is left out and reported: requirements only narrow a
-// request, so that the question becomes a broader one and the answer a stricter one.
+// labelRequirements reads a selector. A requirement that cannot be understood is left out and reported: requirements
+// only narrow a request, so without it the question is broader and the answer stricter.
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {
 	if len(s.Requirements) == 0 {
 		if s.RawSelector == "" {

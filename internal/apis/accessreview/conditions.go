@@ -60,7 +60,7 @@ func (r *conditionsREST) respond(ctx context.Context, set *reviewv1.SubjectAcces
 	return response(decision, reason, err)
 }
 
-// one evaluates a condition. What cannot be evaluated is an error, and what an error means depends on the effect.
+// one evaluates a condition. A condition that cannot be evaluated is an error; what that means depends on the effect.
 func (r *conditionsREST) one(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

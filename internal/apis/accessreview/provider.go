@@ -30,7 +30,7 @@ type Config struct {
 	Requests Requests
 	// Sight knows what can be said, and to whom.
 	Sight Sight
-	// Guards stand in front of the chain; nil if there are none.
+	// Guards run ahead of the chain; nil if there are none.
 	Guards Guards
 	// Fresh gives answers by policy that is as new as a question asks for; nil refuses to.
 	Fresh Fresh
@@ -44,14 +44,14 @@ type Requests interface {
 	// Unseen is why no condition on such a request would be evaluated; nil if it would. The server has the last word on
 	// that.
 	Unseen(attrs authorizer.Attributes) error
-	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
-	// server asks about both (CA-9); empty if there is none.
+	// AlsoNeeds returns the verb that the same subject needs on the same target in addition to the verb of the
+	// question, since the server requires both (CA-9); empty if there is none.
 	AlsoNeeds(ctx context.Context, attrs authorizer.Attributes) string
 	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8);
 	// nothing of other requests.
 	Narrowed(ctx context.Context, attrs authorizer.Attributes) string
 	// United says what a list or watch shows that is not allowed as a whole, and served all the same (RD-11), or why a
-	// namespace is shown; nothing of other requests. Whole tells that all of what is asked for is allowed.
+	// namespace is shown; nothing of other requests. Whole is true if everything that is asked for is allowed.
 	United(ctx context.Context, attrs authorizer.Attributes) (text string, whole bool)
 }
 
@@ -142,7 +142,7 @@ func (p *Provider) NewRESTStorage(enabled serverstorage.APIResourceConfigSource,
 	return info, nil
 }
 
-// stateless is what the storages of all reviews have in common: there is nothing stored.
+// stateless is common to the storages of all reviews: they store nothing.
 type stateless struct {
 	singular   string
 	namespaced bool

@@ -19,7 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return reviewv1alpha1.AddToScheme(scheme)
 }
 
-// newScheme returns a scheme in which the external types are the internal ones too, so that nothing is ever converted.
+// newScheme returns a scheme in which the external types are also the internal ones, so nothing is ever converted.
 func newScheme() (*runtime.Scheme, serializer.CodecFactory, runtime.ParameterCodec, error) {
 	scheme := runtime.NewScheme()
 	fail := func(err error) (*runtime.Scheme, serializer.CodecFactory, runtime.ParameterCodec, error) {

@@ -12,8 +12,8 @@ import (
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
-// The checks, their order and their words are those of Kubernetes, so that clients see no difference. What is ours
-// comes last: the checks of how conditions are asked for.
+// The checks, their order and their messages are those of Kubernetes, so clients see no difference. Our own checks, of
+// how conditions are asked for, come last.
 
 func validateSubject(r *reviewv1.SubjectAccessReview) field.ErrorList {
 	errs := validateSpec(&r.Spec.SubjectAccessReviewSpec)
@@ -78,8 +78,8 @@ func bare(meta metav1.ObjectMeta) bool {
 	return apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, meta)
 }
 
-// validateSelectors accepts operators that are not known: a newer client may know more, and what is not understood only
-// makes the question broader.
+// validateSelectors accepts operators that are not known: a newer client may know more operators, and an unknown one
+// only makes the question broader.
 func validateSelectors(resource *authorizationv1.ResourceAttributes) field.ErrorList {
 	if resource == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// What a caller of a LocalSubjectAccessReview sees who may not see everything: that there is a condition, and what it
-// would do. A condition without its text cannot be evaluated, so that an allow of it does not allow and a deny denies.
+// A caller of a LocalSubjectAccessReview who may not see everything only sees that there is a condition, and its
+// effect. A condition without its text cannot be evaluated: an allow does not allow, and a deny denies.
 const (
 	unseenCondition  = "not shown: you need the right to get the role"
 	unseenConditions = "not all conditions are shown: you need the right to get their roles"
@@ -30,8 +30,8 @@ func (a *answerer) without() *answerer {
 	return &other
 }
 
-// withhold takes out of an answer what the caller may not see. If that is a condition, the reasons go with it: they
-// speak of the rules behind it.
+// withhold removes from an answer what the caller may not see. If that is a condition, the reasons are removed, too:
+// they mention the rules behind it.
 func withhold(status *reviewv1.SubjectAccessReviewStatus, view View) {
 	status.AuthorizationDecision = nil
 	hidden := false

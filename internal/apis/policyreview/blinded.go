@@ -20,14 +20,16 @@ import (
 // maxBlinded is how many decisions are made to find who would see less. Each takes some microseconds.
 const maxBlinded = 20_000
 
-// Blinded are the users and groups who may get objects of a resource in some namespace and do not hold a verb on them
-// there, in order: those from whom the verb hides a field. Users before groups, and all tells that none was left out.
+// Blinded returns the users and groups that may get objects of a resource in some namespace but do not hold a verb on
+// them there: those from whom the lack of the verb hides a field. Users come before groups, sorted; all is true if the
+// list is complete.
 func Blinded(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot, r fieldperm.Resource, verb string) (subjects []ruleset.Subject, all bool) {
 	gets := authorizer.AttributesRecord{Verb: verbs.Get, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
 	return Without(ctx, gate, snap, gets, r, verb)
 }
 
-// Without are the users and groups who may make a request in some namespace and do not hold a verb on a resource there.
+// Without returns the users and groups that may make a request in some namespace but do not hold a verb on a resource
+// there.
 func Without(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot, attrs authorizer.AttributesRecord, r fieldperm.Resource, verb string) (subjects []ruleset.Subject, all bool) {
 	asked := map[ruleset.Subject]bool{}
 	snap.Rules.Anyone(attrs, func(s ruleset.Subject) { asked[s] = true })
@@ -81,7 +83,7 @@ func (b *blinded) is(ctx context.Context, s ruleset.Subject) bool {
 	return false
 }
 
-// isExempt tells those from whom nothing is hidden (HF-7).
+// isExempt reports whether nothing is hidden from a subject (HF-7).
 func isExempt(s ruleset.Subject) bool {
 	if s.Group {
 		return s.Name == user.SystemPrivilegedGroup || s.Name == user.NodesGroup

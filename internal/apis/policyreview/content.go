@@ -152,7 +152,7 @@ func (c *content) identify(attrs *authorizer.AttributesRecord) error {
 	return nil
 }
 
-// data is the content as conditions see it. Every evaluation gets its own, with a budget of its own.
+// data is the content as conditions see it. Every evaluation gets its own, with a separate budget.
 func (c *content) data() authorize.Facts {
 	var newObject, oldObject runtime.Object
 	if c.operation != admission.Delete {

@@ -30,8 +30,8 @@ type Escalation struct {
 	Chain *authorize.Chain
 	// MasterNamespace is where power is power everywhere.
 	MasterNamespace string
-	// DeniesOnly leaves it to the API server to refuse what the writer of RBAC lacks: it checks that itself, and knows
-	// authorizers that this host does not. What a rule of Policy denies is refused here.
+	// DeniesOnly leaves it to the API server to refuse rights that the writer of RBAC lacks: it checks that itself, and
+	// knows authorizers that this host does not. Rights that a rule of Policy denies are refused here.
 	DeniesOnly bool
 	// Turns gives turns to those whose grants are compared, which takes long; nil in a command.
 	Turns *turns.Queue
@@ -113,8 +113,8 @@ func (w *write) bindsClusterRole(e *Escalation, name string) {
 	}
 }
 
-// held is the span in which the writer has to hold what the write hands out: from now on, or from when the grant
-// begins. A right that ends is held only for what ends with it (TM-8).
+// held is the span in which the writer has to hold what the write grants: from now on, or from the start of the grant.
+// A time-limited right only suffices for a grant that ends with it (TM-8).
 func (w write) held(now time.Time) ruleset.Span {
 	span := w.span
 	if span == (ruleset.Span{}) {
@@ -139,9 +139,8 @@ func (e *Escalation) policyWrite(resource schema.GroupResource, name, namespace,
 	}
 }
 
-// confirm lets a write pass if its rules are held. The verb makes up for rights that are missing, but not for what a
-// rule of Policy denies, unless a rule names it: RBAC's * has every verb, and says nothing about denies that others
-// have put up.
+// confirm lets a write pass if its rules are held. The verb makes up for missing rights, but not for what a rule of
+// Policy denies, unless a rule names the verb: RBAC's * includes every verb, but was not meant to lift denies.
 func (e *Escalation) confirm(ctx context.Context, w write) error {
 	caller, err := e.mayDeny(ctx, w)
 	if err != nil {
@@ -197,8 +196,8 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	return nil
 }
 
-// confirmToken refuses what a narrowed token would hand out, unless every link names the verb: what the user holds, the
-// token need not (TK-3).
+// confirmToken refuses a grant with a narrowed token, unless every link names the verb: the token may not hold what its
+// user holds (TK-3).
 func (e *Escalation) confirmToken(ctx context.Context, caller user.Info, w write) error {
 	if _, narrowed := caller.(requestctx.TokenUser); !narrowed && requestctx.TokenOf(ctx) == nil {
 		return nil

@@ -21,7 +21,7 @@ var everything = []rbacv1.PolicyRule{
 type RBACRole struct {
 	Namespace, Name string
 	Rules           []rbacv1.PolicyRule
-	// Aggregates tells that it gathers the rules of others, or did before.
+	// Aggregates is true if it aggregates the rules of other roles, or did before.
 	Aggregates bool
 }
 

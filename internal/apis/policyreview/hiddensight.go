@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// confirmSight refuses rules whose expressions may read a field that is hidden from their writer: whom such a rule
-// allows, and whom not, would tell the field (HF-5). The right to escalate makes up for it.
+// confirmSight refuses rules whose expressions may read a field that is hidden from their writer: what such a rule
+// allows would reveal the field (HF-5). The right to escalate makes up for it.
 func (e *Escalation) confirmSight(ctx context.Context, w write) error {
 	snap := authorize.SnapshotOf(ctx, e.Store)
 	caller, ok := request.UserFrom(ctx)

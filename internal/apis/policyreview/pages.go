@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// token is where an answer goes on (EX-3). It holds no more than the answer has shown, so that it needs no signature:
-// a user who makes one up sees what they could ask for anyway.
+// token says where an answer continues (EX-3). It holds only what the answer has shown, so it needs no signature: a
+// user who forges one only sees what they could ask for anyway.
 type token struct {
 	question string
 	Last     ruleset.Subject
@@ -45,8 +45,8 @@ func (t token) String() string {
 // maxToken is longer than any name that a binding can have.
 const maxToken = 8 << 10
 
-// pageOf is the part of the answer that is asked for. A continue that this server has not given for this question is
-// refused: it would leave people out without saying so.
+// pageOf is the part of the answer that is asked for. A continue token from another question is refused: it would
+// silently leave out subjects.
 func pageOf(namespace string, spec authz.ResourceAccessReviewSpec) (whocan.Page, error) {
 	page := whocan.Page{Limit: int(min(spec.Limit, 1<<30))}
 	if part := strings.ToLower(spec.NameContains); part != "" {

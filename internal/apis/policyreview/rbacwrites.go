@@ -39,8 +39,8 @@ func (w *RBACWrites) Reach(ctx context.Context, u user.Info, namespace string) b
 	return index == nil || escalation.Reaches(index, escalation.Grant{User: u, Namespace: namespace, Tiers: w.Escalation.tiers()})
 }
 
-// Confirm asks whether the caller may hand out what an object of RBAC gives; old is nil if the object is new. As in
-// Kubernetes, what only helps an object to be deleted hands out nothing.
+// Confirm checks whether the caller may grant what an object of RBAC grants; old is nil if the object is new. As in
+// Kubernetes, a write that only completes a deletion grants nothing.
 func (w *RBACWrites) Confirm(ctx context.Context, namespace string, obj, old runtime.Object) error {
 	if onlyForDeletion(obj, old) {
 		return nil
@@ -103,8 +103,8 @@ func (w *RBACWrites) binding(ctx context.Context, b RBACBinding) error {
 	return w.Escalation.ConfirmRBACBinding(ctx, b)
 }
 
-// gathered are the rules of a cluster role with those that it gathers. The controller that writes them into the role
-// may not have come to it yet, and what is bound is the role as it will be.
+// gathered are the rules of a cluster role with those that it gathers. The controller may not have written them into
+// the role yet, and a binding binds the role as it will be.
 func (w *RBACWrites) gathered(ctx context.Context, first *rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	rules, seen := slices.Clone(first.Rules), map[string]bool{first.Name: true}
 	for todo := []*rbacv1.ClusterRole{first}; len(todo) > 0; todo = todo[1:] {

@@ -15,9 +15,9 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns them, as a
-// SelfSubjectAccessReview shows it. They see what concerns others if they may read the role that has it, or if they may
-// create SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
+// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees rules that concern them, as in
+// a SelfSubjectAccessReview. They see rules that concern other users if they may read the role with the rule, or may
+// create SubjectAccessReviews, which show conditions anyway. Every caller who may ask gets the answer itself.
 type sight struct {
 	ctx   context.Context
 	chain *authorize.Chain
@@ -145,7 +145,7 @@ func rulesBehind(ctx context.Context, chain *authorize.Chain, attrs authorizer.A
 	return all
 }
 
-// withhold takes out of an answer about another subject what the caller may not see.
+// withhold removes from an answer about another subject what the caller may not see.
 func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []authorize.Applied) {
 	if s.all {
 		return

@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so
-// that the review tells nothing about it.
+// SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so the
+// review reveals nothing about it.
 func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	var status authz.SubjectAccessReviewStatus
 	sees := r.sightOf(ctx, caller) // by the policy of now
@@ -103,8 +103,8 @@ type inquiry struct {
 	besides []string
 }
 
-// decide gives the answer that a request would get. Without content, conditions count as in a review that knows none:
-// an allow that depends on the object is none, and a deny is one (CA-14).
+// decide gives the answer that a request would get. Without content, conditions fold: an allow that depends on the
+// object does not allow, and a deny that does denies (CA-14).
 func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
 	snap := authorize.SnapshotOf(ctx, q.Store)
 	v := q.Gate.Decide(requestctx.With(ctx, snap), q.attrs)
@@ -142,8 +142,7 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 	return decision, reason, err
 }
 
-// inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
-// deny.
+// inFront is what the enforcer refuses whatever the chain says. It can only deny; anything else counts as a deny.
 func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
 	if q.Guards == nil || q.Gate.Unseen(q.attrs) != nil {
 		return nil

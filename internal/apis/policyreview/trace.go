@@ -23,11 +23,11 @@ type traced struct {
 	// rules are those of a link that has some, also if it was not asked, and values what their conditions evaluate to.
 	rules  []authorize.Applied
 	values []authz.ConditionTrace
-	// folded tells that no condition is evaluated on such a request: a deny that has one denies.
+	// folded is true if no condition is evaluated on such a request: then a conditional deny denies.
 	folded bool
 }
 
-// trace tells how the decision came about. It shows only what the subject could find out by a review of its own, or by
+// trace shows how the decision was made. It shows only what the subject could find out by a review of its own, or by
 // trying: rules that apply to it, and the text of conditions that decide (CA-10).
 func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 	honoured := q.Gate.Unseen(q.attrs) == nil
@@ -50,7 +50,7 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 		}
 	}
 	if o := conclude(steps); o == authz.AnswerAllow || o == authz.AnswerConditional {
-		// What is refused anyway needs no further obstacles.
+		// A request that is refused anyway needs no further obstacles.
 		for _, s := range q.inFront(ctx) {
 			steps = append(steps, q.traceStep(ctx, s))
 		}
@@ -69,11 +69,10 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 	return trace
 }
 
-// conclude is what the steps together come to. Steps that stand behind the decision, as protected attributes do, can
-// still deny it.
+// conclude combines the steps. Steps after the chain, like protected attributes, can still deny the request.
 func conclude(steps []*traced) authz.TracedAnswer {
 	var allow, deny bool
-	refused := true // there is a way through the steps so far on which nobody has allowed it
+	refused := true // there is a path through the steps so far on which none has allowed it
 	for _, t := range steps {
 		switch {
 		case !t.Asked:

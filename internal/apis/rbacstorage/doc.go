@@ -1,4 +1,4 @@
-// Package rbacstorage puts our escalation check in the place of the one that the storage of RBAC has.
+// Package rbacstorage replaces the escalation check in the storage of RBAC with ours.
 //
 // Place in the request path: the end of validating admission, for writes of RBAC's own kinds.
 package rbacstorage

@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
-// frugalStorage lets what is read from storage, and kept in the watch cache, share its words. Roles and bindings
-// consist of a few words that come again and again, and a large cluster has a million bindings.
+// frugalStorage deduplicates the strings of objects that are read from storage and kept in the watch cache. Roles and
+// bindings repeat the same few strings, and a large cluster has a million bindings.
 type frugalStorage struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.

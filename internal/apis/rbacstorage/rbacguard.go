@@ -34,8 +34,8 @@ type Provider interface {
 	NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
 }
 
-// New puts our check on the storage of upstream's provider: that one knows what RBAC allows, and neither what Policy
-// allows nor what it denies (PO-12).
+// New wraps the storage of upstream's provider with our check: upstream's check knows what RBAC allows, but not what
+// Policy allows or denies (PO-12).
 func New(upstream Provider, escalation *policyreview.Escalation) (Provider, error) {
 	known, ok := upstream.(rbacrest.RESTStorageProvider)
 	if !ok {
@@ -185,7 +185,7 @@ func (g *rbacGuard) onUpdate(validate rest.ValidateObjectUpdateFunc) rest.Valida
 	}
 }
 
-// confirm asks whether the caller may hand out what the object gives.
+// confirm checks whether the caller may grant what the object grants.
 func (g *rbacGuard) confirm(ctx context.Context, obj, old runtime.Object) error {
 	written, err := legacyscheme.Scheme.ConvertToVersion(obj.DeepCopyObject(), rbacv1.SchemeGroupVersion)
 	if err != nil {

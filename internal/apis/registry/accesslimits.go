@@ -20,7 +20,7 @@ import (
 	engine "proviso.dev/proviso/internal/engine/access"
 )
 
-// Limits of a rule that does not say any, so that nobody can fill the store.
+// Default limits of a rule, so users cannot fill the store.
 const (
 	defaultActive = 10
 	defaultPerDay = 50
@@ -45,7 +45,7 @@ func usageName(userName string) string {
 }
 
 // count enters a request among those of its requester, unless there are too many. All requests of a user are counted in
-// one object, by compare and swap, so that no two replicas let pass what one would refuse.
+// one object, by compare and swap, so two replicas cannot together accept what one would refuse.
 func (s *accessRequests) count(ctx context.Context, rule *access.AccessRule, r *access.AccessRequest, now time.Time, dry bool) error {
 	use := access.AccessUse{Rule: rule.UID, Namespace: r.Namespace, Name: r.Name, UID: r.UID, Time: validate.WholeSecond(now)}
 	global := request.WithNamespace(ctx, "")

@@ -107,7 +107,7 @@ func (s *accessRequests) Destroy() { s.stored.Destroy() }
 // NewList returns an empty list.
 func (s *accessRequests) NewList() runtime.Object { return s.stored.NewList() }
 
-// NamespaceScoped tells that requests are in namespaces.
+// NamespaceScoped returns true: requests are in namespaces.
 func (*accessRequests) NamespaceScoped() bool { return true }
 
 // ShortNames are what a user can type instead of the plural.
@@ -136,7 +136,7 @@ func (s *accessRequests) Get(ctx context.Context, name string, options *metav1.G
 	return s.shown(obj), nil
 }
 
-// seen tells which requests the caller may see.
+// seen returns a filter for the requests that the caller may see.
 func (s *accessRequests) seen(ctx context.Context) func(runtime.Object) bool {
 	if !s.desk.OnlyOwn(ctx) {
 		return func(runtime.Object) bool { return true }
@@ -290,7 +290,7 @@ func pendingFor(rule *access.AccessRule) time.Duration {
 	return time.Duration(*rule.Spec.PendingSeconds) * time.Second
 }
 
-// caller is who asks, and when. Nobody asks, approves or revokes as another user (TM-12).
+// caller is who asks, and when. Impersonated requests cannot ask, approve or revoke (TM-12).
 func (s *accessRequests) caller(ctx context.Context, name string) (user.Info, time.Time, error) {
 	caller, ok := request.UserFrom(ctx)
 	now, known := s.desk.Now()
@@ -309,8 +309,8 @@ func (s *accessRequests) forbidden(name, why string) error {
 	return apierrors.NewForbidden(s.stored.kind.resource(), name, errors.New(why))
 }
 
-// ask checks a request by its rule, and writes into it who asks. Those who may not ask by a rule do not learn whether
-// there is one.
+// ask checks a request by its rule, and writes into it who asks. Callers who may not ask by a rule do not learn whether
+// the rule exists.
 func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, caller user.Info, now time.Time) (*access.AccessRule, error) {
 	r.Spec.Requester = access.AccessRequester{Username: caller.GetName(), UID: caller.GetUID(), Groups: caller.GetGroups()}
 	if extra := caller.GetExtra(); len(extra) > 0 {

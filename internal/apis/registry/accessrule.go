@@ -147,7 +147,7 @@ func (s *accessRules) confirm(ctx context.Context, r *access.AccessRule) error {
 	return nil
 }
 
-// refused says it of the rule and not of the binding that nobody wrote.
+// refused words the error for the rule, not for a binding that was never written.
 func (s *accessRules) refused(r *access.AccessRule, err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		where := "there is no such ClusterRole"

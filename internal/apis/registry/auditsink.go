@@ -95,8 +95,8 @@ func (s *auditSinks) Update(ctx context.Context, name string, objInfo rest.Updat
 	return obj, created, err
 }
 
-// sinkSlot is the right to add one sink. It is taken after admission, which can take long, so that one slow webhook
-// does not hold up all other sinks.
+// sinkSlot is the right to add one sink. It is taken after admission, which can be slow, so one slow webhook does not
+// delay all other sinks.
 type sinkSlot struct {
 	sinks *auditSinks
 	taken bool

@@ -33,7 +33,7 @@ type Config struct {
 	// AllowInsecureSinks accepts sinks that are not https or that point to this machine.
 	AllowInsecureSinks bool
 
-	// NamespaceSinks is what limits the sinks of namespaces; the zero value allows none.
+	// NamespaceSinks limits the sinks of namespaces; the zero value allows none.
 	NamespaceSinks NamespaceSinks
 
 	// Authorizer is asked what callers may do besides writing: escalate field permissions, ask who can do something.
@@ -81,7 +81,7 @@ type Config struct {
 	// Audit knows what audit sinks and classes are about; nil if this server has no sinks.
 	Audit AuditKnowledge
 
-	// Access knows what those have to do with the server who ask for access; nil if nobody can ask.
+	// Access connects access requests with the rest of the server; nil if users cannot ask for access.
 	Access AccessDesk
 }
 
@@ -110,8 +110,8 @@ type EvadableRole struct {
 
 // Caller is who writes, with what is warned of.
 type Caller interface {
-	// MayAsk reports whether the caller may ask who can do something in a namespace, or anywhere if it is empty: a
-	// warning tells nobody else what others can do (NI-1).
+	// MayAsk reports whether the caller may ask who can do something in a namespace, or anywhere if it is empty: only
+	// then may a warning mention what other users can do (NI-1).
 	MayAsk(namespace string) bool
 	// Protections lists what is protected in a namespace, or everywhere if it is empty.
 	Protections(namespace string) []protectedattr.Protection

@@ -75,7 +75,7 @@ func (s *containers[C, V]) read(ctx context.Context, namespace, name, resourceVe
 	return c, s.visible(ctx, c)
 }
 
-// visible is a 404 for a container that nobody sees.
+// visible returns a 404 for a hidden container.
 func (s *containers[C, V]) visible(ctx context.Context, c C) error {
 	hidden, err := s.places.hidden(ctx, c)
 	if err == nil && hidden {

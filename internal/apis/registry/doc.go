@@ -3,6 +3,6 @@
 // (roles, role bindings) and the create-only reviews. It stands at the end of the request path, behind authorization
 // and admission, in front of etcd.
 //
-// It knows nothing of how requests are decided. What it needs of that — compile a rule, check for escalation, answer a
-// review — is handed in as small interfaces, and whatever is missing or fails makes a write fail.
+// It does not know how requests are decided. What it needs of that (compile a rule, check for escalation, answer a
+// review) is injected as small interfaces. If one is missing or fails, the write fails.
 package registry

@@ -67,7 +67,7 @@ func namespaceAuditSinkKind(cfg Config) *kind[*policy.NamespaceAuditSink] {
 			{name: "Last Error", wide: true, description: "The last error of a delivery.", cell: func(s T) any { return s.Status.LastError }},
 		},
 		prepare: func(s, old T) {
-			// The server sets it; what nobody changes stays.
+			// The server sets it; an unchanged value stays.
 			if s.Spec.ServiceAccountUID = ""; old != nil {
 				s.Spec.ServiceAccountUID = old.Spec.ServiceAccountUID
 				if equality.Semantic.DeepEqual(s.Spec, old.Spec) {
@@ -210,7 +210,7 @@ func (s *namespaceAuditSinks) room(ctx context.Context, sink *policy.NamespaceAu
 	return apierrors.NewForbidden(s.kind.resource(), sink.Name, err)
 }
 
-// mayAct refuses a writer who cannot act as the account: what the account may read, they would read by the sink.
+// mayAct refuses a writer who cannot act as the account: through the sink they would read what the account may read.
 func (s *namespaceAuditSinks) mayAct(ctx context.Context, sink *policy.NamespaceAuditSink) error {
 	caller, ok := request.UserFrom(ctx)
 	if !ok {

@@ -45,9 +45,9 @@ func (p places) live(ctx context.Context, name string) (*namespacegc.Namespace, 
 	return live, nil
 }
 
-// hidden reports whether an object is as good as gone for everybody but the server itself: it is stale, or it goes with
-// its namespace, which must not wait for it. What is quarantined cannot be written, and so it cannot be released; it
-// goes with its namespace all the same.
+// hidden reports whether an object counts as deleted for all callers except the server itself: it is stale, or it is
+// deleted with its namespace, which must not wait for it. A quarantined object cannot be written, so it cannot be
+// released; it is deleted with its namespace nevertheless.
 func (p places) hidden(ctx context.Context, object metav1.Object) (bool, error) {
 	if policy.Released(object) {
 		return true, nil

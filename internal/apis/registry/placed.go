@@ -84,7 +84,7 @@ func (s *placedStorage[C]) Create(ctx context.Context, obj runtime.Object, valid
 	return createPlaced[C](ctx, s.places, s.Store, obj, validation, options)
 }
 
-// createPlaced takes the place of what an earlier namespace of the name has left behind.
+// createPlaced replaces an object left over from an earlier namespace of the same name.
 func createPlaced[C object](ctx context.Context, p places, store *genericregistry.Store, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	for attempt := 1; ; attempt++ {
 		c := cast[C](obj.DeepCopyObject())
@@ -133,8 +133,8 @@ func (s *placedStorage[C]) Update(ctx context.Context, name string, objInfo rest
 }
 
 // Delete removes an object. A container has to be empty. In a namespace that is being deleted the object is released:
-// nobody sees it any more, it grants nothing, and what it denies or protects holds until the namespace is gone. What
-// belongs to a namespace that is gone is removed, whatever it holds.
+// it is no longer visible and grants nothing, but what it denies or protects stays in force until the namespace is
+// gone. What belongs to a namespace that is gone is removed, whatever it holds.
 func (s *placedStorage[C]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if validation == nil {
 		validation = rest.ValidateAllObjectFunc

@@ -45,7 +45,8 @@ func freeValues(a protectedattr.Protection) []string {
 	return []string{"protectedValues: everybody who may write an object can set values that are not listed; to forbid them, write unlistedValues: Forbidden"}
 }
 
-// missingRole warns about a role that does not exist. The protection holds all the same: nobody is a member yet.
+// missingRole warns about a role that does not exist. The protection is in force nevertheless: the role has no members
+// yet.
 func (p *protections) missingRole(ctx context.Context, role protectedattr.Role) []string {
 	ok, err := p.roles.RoleExists(ctx, role.Kind, role.Namespace, role.Name)
 	switch {

@@ -37,7 +37,7 @@ func (r reveals) onCreate(validation rest.ValidateObjectFunc) rest.ValidateObjec
 	}
 }
 
-// onUpdate asks whenever the spec changes: who changes the webhook of a sink gets what it reveals.
+// onUpdate checks whenever the spec changes: a user who changes the webhook of a sink gets what the sink reveals.
 func (r reveals) onUpdate(validation rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		if validation != nil {
@@ -53,8 +53,8 @@ func (r reveals) onUpdate(validation rest.ValidateObjectUpdateFunc) rest.Validat
 	}
 }
 
-// confirm refuses a caller who does not hold every verb, without a condition, on all resources that have the field. Of
-// a permission that hides no field now nobody knows which these will be: it takes the verb on every resource.
+// confirm refuses a caller who does not hold every verb, without a condition, on all resources that have the field. For
+// a permission that hides no field now, these resources are unknown, so the verb is required on every resource.
 func (r reveals) confirm(ctx context.Context, sink *audit.AuditSink) error {
 	for i, permission := range sink.Spec.Reveal {
 		resources := []schema.GroupResource{{Group: "*", Resource: "*"}}

@@ -254,8 +254,8 @@ func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, 
 		"its role has deny rules, and namespace %q is being deleted: the binding is deleted with the namespace", b.Namespace))
 }
 
-// role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any
-// more; who has it already can still be changed: taking it from a subject must always be possible.
+// role returns the role that a binding refers to, if it can be bound. One that is being deleted can no longer be bound,
+// but existing bindings can still be changed: removing a subject must always be possible.
 func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
 	if b.RoleRef.ClusterRole() {
 		return policy.PolicyRole{}, nil // the escalation check looks at it

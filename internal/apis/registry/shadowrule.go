@@ -19,8 +19,8 @@ type ShadowRules interface {
 	List() []shadow.Report
 }
 
-// shadowRules serves what is not enforced, for reading (TR-6). Who may read it is a right of its own: it names users
-// and objects.
+// shadowRules serves what is not enforced, for reading (TR-6). Reading it is a separate right, since it names users and
+// objects.
 type shadowRules = computed[authz.ShadowRule, *authz.ShadowRule]
 
 // newShadowRules shows what the rules of a namespace would have changed in that namespace, and what has no namespace in

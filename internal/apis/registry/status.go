@@ -46,7 +46,7 @@ func (s *statusStorage) Update(ctx context.Context, name string, objInfo rest.Up
 	return s.store.Update(ctx, name, blamed{objInfo}, createValidation, updateValidation, false, options)
 }
 
-// GetResetFields tells server-side apply that nobody owns anything but the status through this resource.
+// GetResetFields tells server-side apply that through this resource managers can own only the status.
 func (s *statusStorage) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.store.GetResetFields()
 }

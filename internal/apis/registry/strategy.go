@@ -31,7 +31,7 @@ func (strategy[T]) AllowCreateOnUpdate(context.Context) bool      { return false
 func (strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return true }
 func (strategy[T]) Canonicalize(runtime.Object)                   {}
 
-// cast returns the object as its type. The generic store hands over nothing else.
+// cast returns the object as its type. The generic store passes no other type.
 func cast[T runtime.Object](obj runtime.Object) T {
 	typed, _ := obj.(T)
 	return typed
@@ -94,7 +94,7 @@ func (s strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Obje
 	return s.kind.warn(ctx, cast[T](obj), cast[T](old))
 }
 
-// GetResetFields tells server-side apply that nobody owns the status through the main resource.
+// GetResetFields tells server-side apply that managers cannot own the status through the main resource.
 func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if s.kind.copyStatus == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// view serves the entries of containers as if they were objects of their own.
+// view serves the entries of containers as if they were separate objects.
 type view[C, V object] struct {
 	kind       *kind[V]
 	containers *containers[C, V]
@@ -40,7 +40,7 @@ type view[C, V object] struct {
 	// errChanged if the entry is not the one it was given any more. With background, an entry that cannot go yet is
 	// marked to go as soon as it can, which is errPending.
 	release func(ctx context.Context, entry V, background, dryRun bool) (version string, err error)
-	// removed is told that an entry is gone; nil if nobody wants to know.
+	// removed is called when an entry is gone; may be nil.
 	removed func(ctx context.Context, entry V)
 
 	setItems func(list runtime.Object, items []V)

@@ -135,7 +135,7 @@ func (w *entryWatch[C, V]) run(ctx context.Context) {
 	}
 }
 
-// translate sends what an event of a container means for its entries. It is false once nobody listens any more.
+// translate sends what an event of a container means for its entries. It returns false once the watch has stopped.
 func (w *entryWatch[C, V]) translate(ctx context.Context, event watch.Event) bool {
 	switch event.Type {
 	case watch.Bookmark:

@@ -118,7 +118,7 @@ func (s *view[C, V]) add(ctx context.Context, namespace string, entry V, dryRun 
 	return err
 }
 
-// takeBack removes an entry that must not stay, if it is still the same one. The reason is what the caller hears.
+// takeBack removes an entry that must not stay, if it is still the same one. The caller gets the reason.
 func (s *view[C, V]) takeBack(ctx context.Context, namespace string, entry V, reason error) error {
 	err := s.containers.update(context.WithoutCancel(ctx), namespace, s.home(entry), false, func(c C, _ string) (bool, error) {
 		now, ok := s.containers.get(c, entry.GetName())

@@ -98,7 +98,7 @@ func (s Site) serve(ctx context.Context, address string, streams genericiooption
 	return nil
 }
 
-// ServeHTTP serves what is in the site, and nothing else.
+// ServeHTTP only serves the content of the site.
 func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")

@@ -12,8 +12,7 @@ import (
 	"proviso.dev/proviso/internal/platform/buildinfo"
 )
 
-// writeMan writes a manual page for every command (OP-1). It has the date of the release, so that it is the same
-// whenever it is written.
+// writeMan writes a manual page for every command (OP-1). It has the date of the release, so it is reproducible.
 func writeMan(root *cobra.Command, dir string, streams genericiooptions.IOStreams) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody to read
 		return fmt.Errorf("--man: %w", err)

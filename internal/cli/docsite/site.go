@@ -122,7 +122,7 @@ func read(documents fs.FS) (pages []*page, err error) {
 	return pages, err
 }
 
-// listing is the page of a directory that has none of its own; nil if it has.
+// listing returns a page for a directory without its own; nil if it has one.
 func listing(documents fs.FS, dir string) (*page, error) {
 	if _, err := fs.Stat(documents, dir+"/README.md"); err == nil {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
-// ahead is added to the revision of what is restored. Clients remember the newest revision that they have seen; no
+// ahead is added to the revision of a restored backup. Clients remember the newest revision that they have seen; no
 // server writes that much between a backup and its use.
 const ahead = 1_000_000_000
 

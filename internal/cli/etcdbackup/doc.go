@@ -1,3 +1,3 @@
-// Package etcdbackup is `proviso backup`: backups of the embedded etcd, made while the server runs, and restored
-// while it does not. An external etcd has tools of its own.
+// Package etcdbackup is `proviso backup`: backups of the embedded etcd, taken while the server runs and restored while
+// it is stopped. An external etcd has its own tools.
 package etcdbackup

@@ -133,7 +133,7 @@ func (o *CompileOptions) cluster() (*managed.Cluster, error) {
 	return managed.NewCluster(config)
 }
 
-// whole is a result in which nothing is missing that nobody has accepted.
+// whole returns a result without losses that were not accepted.
 func (o *CompileOptions) whole(ctx context.Context) (*compile.Result, error) {
 	if len(o.Files) == 0 {
 		return nil, errors.New("name the files with the policy: -f DIR")

@@ -180,8 +180,8 @@ func labelled(ctx context.Context, objects lister, namings []lint.Naming, said i
 // automanaged is the label of the APIServices of groups that a server serves itself.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// besideStock reports whether the API server hands requests for policy on to a sidecar. Who may not know is told
-// nothing.
+// besideStock reports whether the API server hands requests for policy on to a sidecar. Without the right to know, it
+// returns false.
 func (l lister) besideStock(ctx context.Context) bool {
 	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	name := policyv1alpha1.SchemeGroupVersion.Version + "." + policyv1alpha1.GroupName

@@ -53,7 +53,7 @@ func (o *origin) addServer(fs *pflag.FlagSet) {
 	o.config.Namespace = namespace
 }
 
-// live tells that a server is asked.
+// live reports whether a server is asked.
 func (o *origin) live() bool { return len(o.From) == 0 }
 
 // validate checks the flags.

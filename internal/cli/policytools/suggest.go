@@ -200,7 +200,7 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 	return len(result.Parts) == 0, printSuggestion(o.Out, in, result, d)
 }
 
-// read collects what everybody did.
+// read collects the actions of all subjects.
 func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*observed.Doing, auditlog.Tally, error) {
 	log := o.In
 	if o.Live > 0 {

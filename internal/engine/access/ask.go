@@ -18,17 +18,17 @@ import (
 
 // The verbs of rules.
 const (
-	// VerbRequest is held by those who may ask by a rule, and by nobody else (PO-22).
+	// VerbRequest is held only by users who may ask by a rule (PO-22).
 	VerbRequest = "permission-request"
 	// VerbApprove is needed to approve requests by a rule.
 	VerbApprove = "approve"
 )
 
-// Roles is the index in which what Stands returns has roles.
+// Roles returns the index in which the subjects from Stands have roles.
 func (ix *Index) Roles() *ruleset.Index { return ix.roles }
 
-// Stands is who a request stands for in Roles, by what was granted to its caller and counts at an instant, and by
-// what those may do who may ask. Grants that end with the first write come last.
+// Stands returns the subjects in Roles that a request counts as: for grants to its caller that count at an instant, and
+// for what callers who may ask may do. Grants that end with the first write come last.
 func (ix *Index) Stands(attrs authorizer.Attributes, at time.Time) (standing []ruleset.Subject) {
 	if ix == nil || attrs.GetUser() == nil {
 		return nil
@@ -50,13 +50,13 @@ func (ix *Index) Stands(attrs authorizer.Attributes, at time.Time) (standing []r
 	return standing
 }
 
-// Has reports whether something is granted to a user at an instant.
+// Has reports whether a user holds a grant at an instant.
 func (ix *Index) Has(u user.Info, at time.Time) bool {
 	return u != nil && slices.ContainsFunc(ix.of(u), func(g *Grant) bool { return !at.Before(g.From) && at.Before(g.Until) })
 }
 
-// Places are the namespaces for which something is granted to a user at an instant, in order. What is granted for the
-// whole cluster is for none of them.
+// Places returns the namespaces for which a user holds grants at an instant, in order. Grants for the whole cluster do
+// not count.
 func (ix *Index) Places(u user.Info, at time.Time) (names []string) {
 	for _, g := range ix.of(u) {
 		if g.Namespace != ix.master && g.isFor(u, at) && !slices.Contains(names, g.Namespace) {
@@ -67,7 +67,7 @@ func (ix *Index) Places(u user.Info, at time.Time) (names []string) {
 	return names
 }
 
-// isFor reports whether a grant is one for a user at an instant. Nothing is granted when the time is not known.
+// isFor reports whether a grant is for a user at an instant. Nothing is granted if the time is not known.
 func (g *Grant) isFor(u user.Info, at time.Time) bool {
 	switch {
 	case at.IsZero() || at.Before(g.From) || !at.Before(g.Until):
@@ -78,9 +78,8 @@ func (g *Grant) isFor(u user.Info, at time.Time) bool {
 	return Includes(g.rule.Spec.Subjects, u)
 }
 
-// counts reports whether a grant counts for a request at an instant, as far as its role does not say that. One that
-// ends with the first write is about requests only: what is asked about beside them, such as rights to single fields,
-// would not use it up.
+// counts reports whether a grant counts for a request at an instant, apart from its role. A grant that ends with the
+// first write is only for requests: other questions, such as for rights to single fields, would not use it up.
 func (ix *Index) counts(g *Grant, attrs authorizer.Attributes, at time.Time) bool {
 	switch {
 	case !g.isFor(attrs.GetUser(), at):
@@ -106,8 +105,7 @@ func isConnect(attrs authorizer.Attributes) bool {
 	return connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None
 }
 
-// HandsOut reports whether a verb hands out rights, or takes away what was denied: a grant has it only if its rule says
-// so (TM-8).
+// HandsOut reports whether a verb grants rights, or lifts a deny: a grant includes it only if its rule says so (TM-8).
 func HandsOut(verb string) bool {
 	return slices.Contains(matching.NamedSpecials, verb) || strings.HasPrefix(verb, matching.VerbImpersonate)
 }
@@ -116,7 +114,8 @@ func isRequests(attrs authorizer.Attributes) bool {
 	return attrs.IsResourceRequest() && attrs.GetAPIGroup() == access.GroupName && attrs.GetResource() == "accessrequests" && (attrs.GetSubresource() == "" || attrs.GetSubresource() == "revocation")
 }
 
-// MayAsk reports whether the request is the question whether its caller may ask by a rule, and the answer.
+// MayAsk reports whether the request asks if its caller may ask by a rule. If so, it returns that rule; nil if the
+// caller may not.
 func (ix *Index) MayAsk(attrs authorizer.Attributes) (asked bool, rule *access.AccessRule) {
 	if !attrs.IsResourceRequest() || attrs.GetVerb() != VerbRequest || attrs.GetAPIGroup() != access.GroupName || attrs.GetResource() != "accessrules" {
 		return false, nil
@@ -130,7 +129,7 @@ func (ix *Index) MayAsk(attrs authorizer.Attributes) (asked bool, rule *access.A
 	return true, nil
 }
 
-// ByWhat is the grant that a subject of Roles stands for; nil if it stands for none.
+// ByWhat returns the grant that a subject of Roles stands for; nil if there is none.
 func (ix *Index) ByWhat(subject ruleset.Subject) *Grant {
 	key, ok := strings.CutPrefix(subject.Name, ofGrant)
 	if !ok || ix == nil {
@@ -144,11 +143,11 @@ func (g *Grant) Reason() string {
 	return fmt.Sprintf("AccessRequest %q grants %s until %s", g.Key(), RoleName(g.rule.Spec.RoleRef), g.Until.UTC().Format(time.RFC3339))
 }
 
-// Sinks are the audit sinks that get what a grant by break-glass makes possible.
+// Sinks returns the audit sinks that get the requests that a break-glass grant makes possible.
 func (g *Grant) Sinks() []string { return g.rule.Spec.AuditSinks }
 
-// Watched reports whether an audit event of a request is needed, whatever anybody wants: it asks for access, or its
-// user has broken the glass (TM-13).
+// Watched reports whether a request needs an audit event, whatever sinks and policies want: it asks for access, or its
+// user holds a break-glass grant (TM-13).
 func (ix *Index) Watched(attrs authorizer.Attributes) bool {
 	if ix == nil || attrs.GetUser() == nil {
 		return false
@@ -159,7 +158,7 @@ func (ix *Index) Watched(attrs authorizer.Attributes) bool {
 	return slices.ContainsFunc(ix.of(attrs.GetUser()), func(g *Grant) bool { return g.rule.Spec.BreakGlass })
 }
 
-// RoleName is how people name a role.
+// RoleName returns the name of a role for people.
 func RoleName(r access.AccessRoleRef) string {
 	if r.ClusterRole() {
 		return fmt.Sprintf("ClusterRole %q", r.Name)
@@ -167,7 +166,7 @@ func RoleName(r access.AccessRoleRef) string {
 	return fmt.Sprintf("Role %q", r.Namespace+"/"+r.Name)
 }
 
-// Helps are the names of the rules by which the caller of a request may ask for something that would allow it, in
+// Helps returns the names of the rules by which the caller of a request may ask for access that would allow it, in
 // order.
 func (ix *Index) Helps(attrs authorizer.Attributes) (names []string) {
 	if ix == nil || attrs.GetUser() == nil {
@@ -186,7 +185,8 @@ func (ix *Index) Helps(attrs authorizer.Attributes) (names []string) {
 	return names
 }
 
-// Advice is the command by which the caller of a request that nothing allows can ask for it; empty if there is none.
+// Advice returns the command with which the caller of a request that is not allowed can ask for access; empty if there
+// is none.
 func (ix *Index) Advice(attrs authorizer.Attributes) string {
 	rules := ix.Helps(attrs)
 	if len(rules) == 0 {
@@ -205,7 +205,7 @@ func (ix *Index) Advice(attrs authorizer.Attributes) string {
 	return fmt.Sprintf("you may ask for it: `proviso access request %s -n %s --for %s%s`", rules[0], place, term, why)
 }
 
-// reaches reports whether a rule is about the place of a request.
+// reaches reports whether a rule covers the namespace of a request.
 func (ix *Index) reaches(r *access.AccessRule, attrs authorizer.Attributes) bool {
 	if slices.Contains(r.Spec.Namespaces, ix.master) {
 		return true

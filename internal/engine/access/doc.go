@@ -1,3 +1,3 @@
-// Package access knows what AccessRules let people ask for and what AccessRequests grant them: who may ask, whose
-// approval counts, in which state a request is at an instant, and what the grants of a user allow.
+// Package access evaluates AccessRules and AccessRequests: who may ask for what, whose approval counts, the state of a
+// request at an instant, and what the grants of a user allow.
 package access

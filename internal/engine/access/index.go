@@ -19,7 +19,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Input is everything that an index is built from. The objects are kept and must not be changed afterwards.
+// Input is everything that an index is built from. The index keeps the objects; they must not be changed afterwards.
 type Input struct {
 	// MasterNamespace is the namespace whose requests are for the whole cluster.
 	MasterNamespace string
@@ -29,7 +29,7 @@ type Input struct {
 
 	Rules    []*access.AccessRule
 	Requests []*access.AccessRequest
-	// ClusterRoles are those of RBAC that rules name, as far as they exist, and Policy is the policy of the master
+	// ClusterRoles are the existing RBAC cluster roles that rules name, and Policy is the policy of the master
 	// namespace; nil if there is none.
 	ClusterRoles []*rbacv1.ClusterRole
 	Policy       *policy.Policy
@@ -43,7 +43,7 @@ type Namespaces interface {
 	Namespace(name string) (metav1.Object, bool)
 }
 
-// Grant is a request that was approved and has not ended.
+// Grant is an access request that was approved and has not ended.
 type Grant struct {
 	Namespace, Name string
 	Request         *access.AccessRequest
@@ -55,20 +55,21 @@ type Grant struct {
 	narrowed bool
 }
 
-// Key is how people name it.
+// Key returns the name of the grant for people.
 func (g *Grant) Key() string { return g.Namespace + "/" + g.Name }
 
-// Index is what can be asked for and what is granted. It is immutable. The nil index grants nothing.
+// Index knows what users can ask for and what is granted. It is immutable. The nil index grants nothing.
 type Index struct {
 	master     string
 	namespaces Namespaces
 	rules      []*access.AccessRule // by name
 	grants     map[string][]*Grant  // by user
 	keys       map[string]*Grant    // by namespace and name
-	// roles binds roles to what stands for a grant, for the narrowing of one, for a rule, and for requesters.
+	// roles binds roles to subjects that stand for a grant, for the narrowing of a grant, for a rule, and for
+	// requesters.
 	roles *ruleset.Index
 	edges []int64 // when grants begin and end, in order
-	// holds is the time between edges for which the index was made.
+	// holds is the span between two edges for which the index is valid.
 	holds ruleset.Span
 }
 
@@ -80,7 +81,7 @@ const (
 	ofRequester = "requester"
 )
 
-// Build makes the index.
+// Build builds the index.
 func Build(in Input) *Index {
 	ix := &Index{master: in.MasterNamespace, namespaces: in.Namespaces, rules: slices.Clone(in.Rules), grants: map[string][]*Grant{}, keys: map[string]*Grant{}}
 	slices.SortFunc(ix.rules, func(a, b *access.AccessRule) int { return strings.Compare(a.Name, b.Name) })
@@ -114,8 +115,8 @@ func (ix *Index) rule(name string) *access.AccessRule {
 	return nil
 }
 
-// grant is what a request grants; nil if it does not. A rule that has become narrower makes it less, and one that is
-// another one by now, or grants another role, ends it.
+// grant returns what a request grants; nil if nothing. If its rule has become narrower, it grants less; if the rule was
+// replaced by another one, or grants another role, the grant ends.
 func (ix *Index) grant(r *access.AccessRequest) *Grant {
 	s, granted := &r.Status, r.Status.Granted
 	rule := ix.rule(r.Spec.RuleRef.Name)
@@ -138,8 +139,8 @@ func (ix *Index) grant(r *access.AccessRequest) *Grant {
 		special: granted.SpecialVerbs && rule.Spec.SpecialVerbs, narrowed: len(r.Spec.Verbs)+len(r.Spec.ResourceKinds)+len(r.Spec.ResourceNames) > 0}
 }
 
-// covers reports whether a rule is about a namespace. One that does not exist, or is another one than when it was asked
-// for in it, is not covered.
+// covers reports whether a rule covers a namespace. A namespace that does not exist, or was recreated since the
+// request, is not covered.
 func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.Object) bool {
 	if namespace == ix.master {
 		return slices.Contains(rule.Spec.Namespaces, ix.master)
@@ -151,8 +152,8 @@ func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.
 	return Covers(rule, ns, ix.master)
 }
 
-// Covers reports whether a rule is about a namespace that exists. "*" is every namespace but the master namespace,
-// which stands for the whole cluster and has to be named.
+// Covers reports whether a rule covers an existing namespace. "*" is every namespace except the master namespace, which
+// stands for the whole cluster and has to be named.
 func Covers(rule *access.AccessRule, ns metav1.Object, master string) bool {
 	if ns.GetName() == master {
 		return slices.Contains(rule.Spec.Namespaces, master)
@@ -175,8 +176,8 @@ func (b bindings) bind(who string, role access.AccessRoleRef) {
 	b[who] = entry
 }
 
-// compile makes the index of roles: those that are named, what narrows single grants, and what requesters may do with
-// their own requests.
+// compile builds the index of roles: the roles that rules name, the narrowing of single grants, and what requesters may
+// do with their own requests.
 func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
 	roles := &policy.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ix.master, Name: policy.PolicyName}}
 	if in.Policy != nil {
@@ -186,7 +187,7 @@ func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
 	if roles.Roles == nil {
 		roles.Roles = map[string]policy.PolicyRole{}
 	}
-	// No name in the API has a zero byte.
+	// No name in the API contains a zero byte.
 	own := func(who string, rules ...policy.PolicyRule) {
 		name := "\x00" + who
 		roles.Roles[name] = policy.PolicyRole{Rules: rules}
@@ -207,8 +208,8 @@ func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
 	})
 }
 
-// requesterRules are what people may do with their own requests, without any other right (TM-9). That they are their
-// own is looked at where they are stored.
+// requesterRules allow what users may do with their own requests, without any other right (TM-9). The storage checks
+// that the requests are their own.
 func requesterRules() []policy.PolicyRule {
 	resource := "accessrequests." + access.GroupName
 	return []policy.PolicyRule{
@@ -217,7 +218,7 @@ func requesterRules() []policy.PolicyRule {
 	}
 }
 
-// narrowing is the rule that a narrowed grant must meet as well.
+// narrowing returns the rule that a narrowed grant must also meet.
 func narrowing(s *access.AccessRequestSpec) policy.PolicyRule {
 	orAll := func(list []string) []string {
 		if len(list) == 0 {
@@ -228,7 +229,7 @@ func narrowing(s *access.AccessRequestSpec) policy.PolicyRule {
 	return policy.PolicyRule{Verbs: orAll(s.Verbs), ResourceKinds: orAll(s.ResourceKinds), ResourceNames: s.ResourceNames}
 }
 
-// At is the index at an instant, which tells it from that of another one between other edges.
+// At returns the index for an instant. For instants between other edges it is a different index.
 func (ix *Index) At(t time.Time) *Index {
 	if ix.HoldsAt(t) {
 		return ix
@@ -238,7 +239,7 @@ func (ix *Index) At(t time.Time) *Index {
 	return &next
 }
 
-// Unknown is the index for a time that is not known.
+// Unknown returns the index for a time that is not known.
 func (ix *Index) Unknown() *Index {
 	if !ix.IsTimed() || ix.holds == (ruleset.Span{}) {
 		return ix
@@ -268,7 +269,7 @@ func (ix *Index) HoldsAt(t time.Time) bool {
 	return !ix.IsTimed() || ix.holds.From <= t.Unix() && t.Unix() < ix.holds.Until
 }
 
-// Until is when the index ceases to hold; not found if it never does.
+// Until returns when the index is no longer valid; not found if it always is.
 func (ix *Index) Until() (edge time.Time, found bool) {
 	if !ix.IsTimed() || ix.holds == (ruleset.Span{}) || ix.holds.Until == math.MaxInt64 {
 		return time.Time{}, false
@@ -276,7 +277,7 @@ func (ix *Index) Until() (edge time.Time, found bool) {
 	return time.Unix(ix.holds.Until, 0), true
 }
 
-// Edges are when grants of a user begin or end, in order; those of everybody if the user is nil.
+// Edges returns when grants of a user begin or end, in order; of all users if the user is nil.
 func (ix *Index) Edges(u user.Info) (edges []time.Time) {
 	if !ix.IsTimed() {
 		return nil
@@ -292,7 +293,7 @@ func (ix *Index) Edges(u user.Info) (edges []time.Time) {
 	return slices.CompactFunc(edges, time.Time.Equal)
 }
 
-// SameFor reports whether a user certainly has the same from both.
+// SameFor reports whether a user certainly has the same grants in both.
 func (ix *Index) SameFor(u user.Info, other *Index) bool {
 	if ix == other || u == nil {
 		return ix == other
@@ -312,7 +313,7 @@ func (ix *Index) asks(u user.Info) bool {
 	return ix != nil && slices.ContainsFunc(ix.rules, func(r *access.AccessRule) bool { return Includes(r.Spec.Subjects, u) })
 }
 
-// GroupsOf are the groups by which a user has something that was granted, as they were when they asked.
+// GroupsOf returns the groups through which a user holds grants, as of when the user asked.
 func (ix *Index) GroupsOf(userName string) (groups []string) {
 	if ix == nil {
 		return nil
@@ -327,7 +328,7 @@ func (ix *Index) GroupsOf(userName string) (groups []string) {
 	return groups
 }
 
-// Subjects are all who may ask for something, or have something that was granted.
+// Subjects returns all subjects that may ask for access or hold a grant.
 func (ix *Index) Subjects() (all []ruleset.Subject) {
 	if ix == nil {
 		return nil

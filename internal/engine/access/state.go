@@ -10,22 +10,22 @@ import (
 	access "proviso.dev/proviso/api/access/v1alpha1"
 )
 
-// DefaultPending is how long a request waits for its approvals if its rule does not say.
+// DefaultPending is how long a request waits for approvals if its rule does not say.
 const DefaultPending = 24 * time.Hour
 
 // Kept is how long a request is kept after its end.
 const Kept = 720 * time.Hour
 
-// Status is what became of a request, at an instant.
+// Status is the state of a request at an instant.
 type Status struct {
 	State access.AccessState
-	// Reason is the reason of the condition that made it so.
+	// Reason is the reason of the condition that led to the state.
 	Reason string
-	// Changes is when the state changes by itself next; zero if it does not.
+	// Changes is when the state next changes with time; zero if it does not.
 	Changes time.Time
 }
 
-// StatusAt is the state of a request at an instant. What is stored are decisions; the rest is the clock's.
+// StatusAt returns the state of a request at an instant. Only decisions are stored; the rest follows from the time.
 func StatusAt(r *access.AccessRequest, at time.Time) Status {
 	if c := met(r, access.ConditionEnded); c != nil {
 		return Status{State: access.AccessEnded, Reason: c.Reason}
@@ -54,7 +54,7 @@ func pendingAt(r *access.AccessRequest, at time.Time) Status {
 	return Status{State: access.AccessPending, Changes: end}
 }
 
-// Deadline is when a request that was not approved is denied. The server has written it into the request.
+// Deadline returns when a request that was not approved is denied. The server has written it into the request.
 func Deadline(r *access.AccessRequest) time.Time {
 	if r.Status.PendingUntil != nil {
 		return r.Status.PendingUntil.Time
@@ -62,10 +62,10 @@ func Deadline(r *access.AccessRequest) time.Time {
 	return r.CreationTimestamp.Add(DefaultPending)
 }
 
-// IsOver reports whether a state is one that nothing follows.
+// IsOver reports whether a state is final.
 func IsOver(s access.AccessState) bool { return s == access.AccessEnded || s == access.AccessDenied }
 
-// EndOf is when a request that is over ended; zero if it is not over.
+// EndOf returns when a request ended; zero if it is not over.
 func EndOf(r *access.AccessRequest, at time.Time) time.Time {
 	s := StatusAt(r, at)
 	switch {
@@ -91,8 +91,8 @@ func met(r *access.AccessRequest, kind string) *metav1.Condition {
 	return nil
 }
 
-// Show writes the state of an instant into the status of a request, as readers see it. It shares nothing with what was
-// there.
+// Show writes the state at an instant into the status of a request, as readers see it. The new status shares nothing
+// with the old one.
 func Show(r *access.AccessRequest, at time.Time) {
 	now := StatusAt(r, at)
 	r.Status.State = now.State

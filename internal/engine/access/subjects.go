@@ -9,7 +9,7 @@ import (
 	access "proviso.dev/proviso/api/access/v1alpha1"
 )
 
-// accountPrefix begins the user name of a service account.
+// accountPrefix is the prefix of the user name of a service account.
 const accountPrefix = "system:serviceaccount:"
 
 // IsAccount reports whether a user is a service account.
@@ -32,7 +32,7 @@ func MayApprove(rule *access.AccessRule, u user.Info) bool {
 	return Includes(a.Subjects, u)
 }
 
-// Identity are the values by which a rule tells people apart, beside their names.
+// Identity returns the values that identify a person for a rule, in addition to the name.
 func Identity(rule *access.AccessRule, extra map[string][]string) []string {
 	if rule.Spec.Approvals == nil || rule.Spec.Approvals.IdentityExtra == "" {
 		return nil
@@ -40,12 +40,12 @@ func Identity(rule *access.AccessRule, extra map[string][]string) []string {
 	return extra[rule.Spec.Approvals.IdentityExtra]
 }
 
-// IsKnown reports whether a user has what a rule tells people apart by. One who has not could be anybody.
+// IsKnown reports whether a user has the values by which a rule identifies people. A user without them could be anyone.
 func IsKnown(rule *access.AccessRule, extra map[string][]string) bool {
 	return rule.Spec.Approvals == nil || rule.Spec.Approvals.IdentityExtra == "" || len(Identity(rule, extra)) > 0
 }
 
-// person is a human by the names that they have.
+// person is a human with all their user names.
 type person struct {
 	user     string
 	identity []string
@@ -64,9 +64,9 @@ func requester(rule *access.AccessRule, r *access.AccessRequest) person {
 	return person{r.Spec.Requester.Username, Identity(rule, r.Spec.Requester.Extra)}
 }
 
-// Approved is how many people have approved a request, as the rule is now. The requester's own approval does not count,
-// nor one of an earlier generation of the rule; two approvals of one person are one. Of people who cannot be told apart
-// none counts.
+// Approved counts the people who have approved a request, under the current rule. The requester's own approval does not
+// count, nor does one for an earlier generation of the rule; two approvals by one person count once. Approvals of users
+// who cannot be identified do not count.
 func Approved(rule *access.AccessRule, r *access.AccessRequest) int {
 	if !IsKnown(rule, r.Spec.Requester.Extra) {
 		return 0

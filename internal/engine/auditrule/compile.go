@@ -16,14 +16,14 @@ type Source struct {
 	UID  types.UID
 	// Policy is the sink's policy.
 	Policy v1alpha1.Policy
-	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so that no event is made for
+	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so no event is created for
 	// it.
 	Receives bool
 	// Namespace, if not empty, is the only one whose requests the source gets.
 	Namespace string
-	// Ended says that the sink gets no events any more.
+	// Ended is true if the sink no longer gets events.
 	Ended bool
-	// Own are classes that only this source can refer to. They come before those of the same name that all share.
+	// Own are classes that only this source can refer to. They take precedence over shared classes of the same name.
 	Own []*v1alpha1.AuditClass
 	// Invalid, if not empty, is why the sink cannot be used although its policy could. The sink stays inactive.
 	Invalid string
@@ -34,7 +34,7 @@ func SourceOf(s *v1alpha1.AuditSink) Source {
 	return Source{Name: s.Name, UID: s.UID, Policy: s.Spec.Policy, Receives: s.Spec.Webhook != nil}
 }
 
-// Compile makes the index of all sources. It never fails as a whole: a source that cannot be used is inactive, and its
+// Compile builds the index of all sources. It never fails as a whole: a source that cannot be used is inactive, and its
 // entry in Sinks says why.
 func Compile(sources []Source, classes []*v1alpha1.AuditClass) *Index {
 	return compile(sources, classes, rowBudget)
@@ -77,8 +77,8 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 	return sink, None, nil
 }
 
-// compilePolicy lists the clauses in the order in which they apply and notes in sink the number of rules and the
-// classes that are missing.
+// compilePolicy lists the clauses in the order in which they apply and records in sink the number of rules and the
+// missing classes.
 func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, sink *Sink) (Level, []clause, error) {
 	byDefault, ok := policyLevel(policy.Level)
 	if !ok {
@@ -144,7 +144,7 @@ func (s *classSet) lookup(name string) *compiledClass {
 	return c
 }
 
-// classes returns how the source looks up a class: among its own first.
+// classes returns how the source looks up a class: its own ones first.
 func (src *Source) classes(shared *classSet) func(string) *compiledClass {
 	if len(src.Own) == 0 {
 		return shared.lookup

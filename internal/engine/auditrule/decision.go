@@ -8,10 +8,10 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// A rule may ask how a request was decided (DA-15), which only its end knows. Until then every decision is possible; so
-// a request is kept with all the detail that it may turn out to deserve, and gets its level when it is routed. What is
-// still not known then, such as the decision on a request that was invalid before its conditions were looked at, is
-// recorded rather than missed.
+// A rule may ask how a request was decided (DA-15), which is known only at its end. Until then every decision is
+// possible, so the event keeps all the detail that it may need, and gets its level when it is routed. If the decision
+// is still unknown then, as for a request that was invalid before its conditions were evaluated, the event is recorded
+// rather than missed.
 
 // decisions is a set of decisions that are possible, or asked for.
 type decisions uint8
@@ -32,7 +32,7 @@ const (
 	either = conditional | unconditional
 )
 
-// The annotations that tell how a request was decided. The first is upstream's; an authorized request has it, whatever
+// The annotations that say how a request was decided. The first is upstream's; an authorized request has it, whatever
 // admission says.
 const (
 	filterAnnotation  = "authorization.k8s.io/decision"
@@ -44,7 +44,7 @@ var decisionNames = map[v1alpha1.Decision]decisions{
 	v1alpha1.DecisionAllow: allow, v1alpha1.DecisionDeny: deny, v1alpha1.DecisionNoOpinion: noOpinion,
 }
 
-// flattenDecision reads what a rule asks for; nothing is every decision.
+// flattenDecision reads which decisions a rule asks for; none means every decision.
 func flattenDecision(p *predicate, r *v1alpha1.Rule) error {
 	for i, name := range r.Decisions {
 		d, ok := decisionNames[name]
@@ -61,8 +61,8 @@ func flattenDecision(p *predicate, r *v1alpha1.Rule) error {
 	return nil
 }
 
-// decisionOf recovers the final decision from an event. A request without one, as of a caller who was not
-// authenticated, has none.
+// decisionOf recovers the final decision from an event. A request without the annotation, such as an unauthenticated
+// one, has no decision.
 func decisionOf(rq *request, ev *auditinternal.Event) {
 	_, pending := ev.Annotations[pendingAnnotation]
 	if rq.conditions = unconditional; pending {
@@ -73,7 +73,7 @@ func decisionOf(rq *request, ev *auditinternal.Event) {
 	forbidden := ev.ResponseStatus != nil && ev.ResponseStatus.Code == 403
 	switch {
 	case known && d == allow && pending && forbidden:
-		// The annotation is of the first object of several, and a later one may have been refused.
+		// The annotation is from the first of several objects; a later one may have been refused.
 		rq.decisions = anyDecision
 	case known:
 		rq.decisions = d
@@ -97,12 +97,12 @@ const (
 
 func (p *predicate) asksDecision() bool { return p.decisions != 0 || p.conditions != 0 }
 
-// decided looks at the decision alone.
+// decided looks only at the decision.
 func (p *predicate) decided(rq *request) answer {
 	return min(within(p.decisions, rq.decisions), within(p.conditions, rq.conditions))
 }
 
-// within reports whether what is possible is asked for: always, perhaps or never.
+// within reports whether the possible values are among those asked for: always, perhaps or never.
 func within[T decisions | conditions](asked, possible T) answer {
 	switch {
 	case asked == 0:

@@ -15,6 +15,6 @@ type Effective struct {
 	// Policy is the policy; nil if it cannot be shown as one, for which Problem is the reason.
 	Policy  *auditv1.Policy `json:"policy,omitempty"`
 	Problem string          `json:"problem,omitempty"`
-	// From says of each rule of the policy where it comes from.
+	// From is the origin of each rule of the policy.
 	From [][]string `json:"from,omitempty"`
 }

@@ -8,20 +8,20 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Evaluator answers how a request is to be audited so that everybody who is interested can be served from one event: at
-// the highest level that the static policy or a sink wants, leaving out only stages and managed fields that all of them
-// leave out. What each of them does not want is taken away again when the event is routed.
+// Evaluator decides how to audit a request such that one event can serve every interested sink: at the highest level
+// that the static policy or a sink wants, omitting only stages and managed fields that all of them omit. Routing
+// removes what a sink does not want.
 type Evaluator struct {
 	// Static is the evaluator of --audit-policy-file; nil if there is none. Requests that no sink wants are audited
 	// exactly as it says.
 	Static audit.PolicyRuleEvaluator
 	// Index returns the current index, never nil.
 	Index func() *Index
-	// Needs knows requests that have an event whatever anybody wants; nil if there are none.
+	// Needs knows requests that need an event whatever sinks and policies want; nil if there are none.
 	Needs Needs
 }
 
-// Needs knows requests that have an event, at Metadata at least, whatever anybody wants.
+// Needs knows requests that need an event, at Metadata at least, whatever sinks and policies want.
 type Needs interface {
 	Watched(authorizer.Attributes) bool
 }
@@ -40,7 +40,7 @@ func SinkWantsStage(stage auditinternal.Stage) bool {
 	}
 }
 
-// EvaluatePolicyRule implements audit.PolicyRuleEvaluator. It allocates nothing of its own.
+// EvaluatePolicyRule implements audit.PolicyRuleEvaluator. It does not allocate.
 func (e *Evaluator) EvaluatePolicyRule(attrs authorizer.Attributes) audit.RequestAuditConfig {
 	sinks := e.Index().Max(attrs)
 	if sinks == None && e.Needs != nil && e.Needs.Watched(attrs) {

@@ -75,8 +75,8 @@ func flattenSubjects(subjects []v1alpha1.SubjectSelector) (users, groups []strin
 	return users, groups, nil
 }
 
-// flattenResources makes one predicate of all resources that agree in everything but group and kind, so that a rule
-// that lists twenty kinds stays one predicate.
+// flattenResources merges all resources that differ only in group and kind into one predicate, so a rule that lists
+// twenty kinds stays one predicate.
 func flattenResources(base predicate, selectors []v1alpha1.GroupResourceSelector) ([]*predicate, error) {
 	base.target = targetResource
 	var out []*predicate

@@ -16,8 +16,7 @@ import (
 type Converted struct {
 	Sink    *v1alpha1.AuditSink
 	Classes []*v1alpha1.AuditClass
-	// Lost says what the sink cannot express and what has therefore been left out. It never concerns the level of a
-	// request.
+	// Lost lists what the sink cannot express and therefore was left out. It never affects the level of a request.
 	Lost []string
 }
 
@@ -185,7 +184,7 @@ func resourceSelector(res string) (v1alpha1.ResourceSelector, error) {
 	}
 }
 
-// omitManagedFields leaves managed fields out if all rules do that record an object. A sink has one answer for all.
+// omitManagedFields omits managed fields if all rules that record an object do. A sink has one setting for all.
 func (c *Converted) omitManagedFields(policy *auditv1.Policy, rules []auditv1.PolicyRule) {
 	var omit, keep []int
 	for i := range rules {
@@ -218,7 +217,7 @@ func (c *Converted) noteOmissions(path string, stages []auditv1.Stage) {
 	}
 }
 
-// noteRequestReceived says so if the policy records a stage that sinks do not get.
+// noteRequestReceived adds a note if the policy records a stage that sinks do not get.
 func (c *Converted) noteRequestReceived(policy *auditv1.Policy) {
 	if slices.Contains(policy.OmitStages, auditv1.StageRequestReceived) {
 		return

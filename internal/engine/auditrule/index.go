@@ -39,7 +39,7 @@ type Index struct {
 	unindexed dimension // checked clause by clause, because their tables would be too large
 }
 
-// Sink says what became of a source.
+// Sink is the result of compiling a source.
 type Sink struct {
 	Name string
 	UID  types.UID
@@ -49,7 +49,7 @@ type Sink struct {
 	Reason string
 	// Message explains the reason; empty for an active sink.
 	Message string
-	// Missing are the classes that the policy refers to and that do not exist, in order.
+	// Missing are the classes that the policy refers to but that do not exist, in order.
 	Missing []string
 	// Rules is the number of rules that apply: those of all classes of the policy.
 	Rules int
@@ -58,7 +58,7 @@ type Sink struct {
 // Len returns the number of sinks, active or not.
 func (ix *Index) Len() int { return len(ix.sinks) }
 
-// Sinks returns what became of the sources, in their order. The result must not be changed.
+// Sinks returns the results for the sources, in their order. The result must not be changed.
 func (ix *Index) Sinks() []Sink { return ix.sinks }
 
 // clause is a predicate of one sink's policy with the level that it gives.
@@ -80,7 +80,7 @@ func (ix *Index) add(s Sink, byDefault Level, clauses []clause) {
 	ix.end = append(ix.end, int32(len(ix.predicates)))
 }
 
-// build makes the tables, after all sinks have been added.
+// build builds the tables, after all sinks have been added.
 func (ix *Index) build() {
 	ix.quiet = !slices.ContainsFunc(ix.defaults, func(l Level) bool { return l != None })
 	ix.asksDecision = slices.ContainsFunc(ix.predicates, (*predicate).asksDecision)

@@ -6,7 +6,7 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// Level is an audit level that can be compared. Its zero value is None: what is not known is not recorded for a sink.
+// Level is an audit level that can be compared. Its zero value is None: in doubt, nothing is recorded for a sink.
 type Level uint8
 
 // The levels, each with more detail than the one before.

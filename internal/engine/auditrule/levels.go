@@ -40,21 +40,21 @@ func (ix *Index) sized(out []Level) []Level {
 	return out[:len(ix.sinks)]
 }
 
-// block is how many words are looked at together, so that united rows fit on the stack whatever the size of the index.
+// block is how many words are processed together, so united rows fit on the stack whatever the size of the index.
 const block = 32
 
 // scan finds the first matching clause of each sink, writes the levels to out unless it is nil, and returns the
-// highest. Sinks without a match have their default. The subject is looked at last: most requests are of no interest to
-// anybody because of their resource and verb, and a user has several groups to look up.
+// highest. Sinks without a match have their default. The subject is checked last: for most requests, resource and verb
+// already show that no sink is interested, and a user has several groups to look up.
 func (ix *Index) scan(rq *request, out []Level) Level {
 	if out != nil {
 		copy(out, ix.defaults)
 	}
 	highest, decided := None, 0    // sinks before decided are part of highest
-	perhapsOf, atLeast := -1, None // the sink that a clause matches perhaps, and what that would give
+	perhapsOf, atLeast := -1, None // the sink that a clause perhaps matches, and the level it would give
 	rows := ix.find(rq)
 	var accepted [block]uint64
-	next := 0 // clauses before next are of no interest any more
+	next := 0 // clauses before next no longer matter
 	for lo := 0; lo < ix.words; lo += block {
 		hi := min(lo+block, ix.words)
 		if next >= hi*64 || !ix.accept(rq, &rows, lo, accepted[:hi-lo]) {
@@ -111,18 +111,18 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 	return max(highest, ix.defaultsOf(decided, len(ix.sinks)))
 }
 
-// confirms looks at what the tables do not know of a clause.
+// confirms checks what the tables do not cover of a clause.
 func (ix *Index) confirms(i int, rq *request) bool {
 	p := ix.predicates[i]
 	return p.matches(rq, ix.unindexed) && (!p.both || p.matchesSubject(rq))
 }
 
-// rows are what was found for a request, one per dimension. Those that are nil accept with every clause.
+// rows are the rows found for a request, one per dimension. A nil row accepts every clause.
 type rows struct {
 	verb         row
 	named, every row // a clause has to be in one of them; both nil if resources are not indexed
 
-	placed        bool // whether those that follow have been looked up, which most requests do not need
+	placed        bool // whether the following have been looked up; most requests do not need them
 	sub, name, ns row
 }
 
@@ -134,7 +134,7 @@ func (ix *Index) find(rq *request) (r rows) {
 	return r
 }
 
-// place looks up where the object is.
+// place looks up the rows for the location of the object.
 func (ix *Index) place(rq *request, r *rows) {
 	r.placed = true
 	if !rq.isResource {

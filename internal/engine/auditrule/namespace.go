@@ -2,7 +2,7 @@ package auditrule
 
 import "slices"
 
-// inNamespace restricts a policy to the requests about one namespace. All others get nothing.
+// inNamespace restricts a policy to the requests about one namespace. All others get level None.
 func inNamespace(namespace string, byDefault Level, clauses []clause) (Level, []clause) {
 	restricted := make([]clause, 0, len(clauses)+1)
 	for _, c := range clauses {
@@ -21,7 +21,7 @@ func everythingIn(namespace string) *predicate {
 	return &predicate{target: targetResource, pairs: []groupResource{{wildcard, wildcard}}, subresources: subAll, scope: scopeListed, namespaces: []string{namespace}}
 }
 
-// within is the part of a clause that is about one namespace; false if there is none.
+// within returns the part of a clause that is about one namespace; false if there is none.
 func (c clause) within(namespace string) (*predicate, bool) {
 	p := *c.predicate
 	switch p.target {

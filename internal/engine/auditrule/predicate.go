@@ -72,8 +72,8 @@ const (
 	dimAll = dimSubject | dimVerb | dimResource | dimSubresource | dimName | dimNamespace | dimPath
 )
 
-// matches checks the given dimensions one by one. It is the meaning that the index has to reproduce, and what the index
-// falls back to for a dimension that is too large for it.
+// matches checks the given dimensions one by one. It defines the meaning that the index has to reproduce; the index
+// falls back to it for a dimension that is too large.
 func (p *predicate) matches(rq *request, dims dimension) bool {
 	if dims&dimSubject != 0 && !p.matchesSubject(rq) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// request is what rules look at. Index keeps it on the stack, so that asking for a level allocates nothing.
+// request is what rules look at. Index keeps it on the stack, so asking for a level does not allocate.
 type request struct {
 	authenticated bool
 	user          string
@@ -23,14 +23,14 @@ type request struct {
 
 	path string
 
-	// What is possible; a request that has not ended may be decided in any way.
+	// The possible decisions; a request that has not ended may be decided in any way.
 	decisions  decisions
 	conditions conditions
-	refused    bool // by the authorization filter, so that nothing of its body was read
+	refused    bool // by the authorization filter, so its body was not read
 }
 
-// fromAttributes takes over a request. The server asks with a record, of which the fields are read as such: calls by
-// way of the interface take a sixth of the whole time.
+// fromAttributes fills in a request. The server passes a record, whose fields are read directly: calls through the
+// interface take a sixth of the whole time.
 func fromAttributes(rq *request, attrs authorizer.Attributes) {
 	rq.decisions, rq.conditions = anyDecision, either
 	if r, ok := attrs.(*authorizer.AttributesRecord); ok {
@@ -53,7 +53,7 @@ func fromAttributes(rq *request, attrs authorizer.Attributes) {
 	rq.path = attrs.GetPath()
 }
 
-// from takes over who asks, nil for nobody.
+// from fills in the user; nil if there is none.
 func (rq *request) from(u user.Info) {
 	switch u := u.(type) {
 	case nil:
@@ -81,7 +81,7 @@ func fromEvent(rq *request, ev *auditinternal.Event) {
 	rq.namespace, rq.name = ref.Namespace, ref.Name
 	if rq.verb == "create" || rq.verb == "update" {
 		// The handlers of these verbs fill the name and the namespace of the reference from the body, after the level
-		// was decided. A rule must see what was decided on, otherwise the author of the body chooses the level.
+		// was decided. A rule must see what was decided on; otherwise the author of the body chooses the level.
 		rq.namespace, rq.name = locate(eventPath(ev))
 	}
 }

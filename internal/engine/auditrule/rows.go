@@ -5,12 +5,13 @@ import (
 )
 
 // row has one bit for each clause of the index: set if the clause accepts the value that the row stands for. A nil row
-// accepts with every clause.
+// accepts every clause.
 type row []uint64
 
 func (r row) set(i int) { r[i/64] |= 1 << (i % 64) }
 
-// table gives the row of a value in one dimension: that of its key, or rest, the clauses that do not care.
+// table gives the row of a value in one dimension: that of its key, or rest, the clauses that do not look at this
+// dimension.
 type table struct {
 	rest row
 	keys map[string]row
@@ -39,9 +40,8 @@ func (t *table) find(key string) row {
 	return t.rest
 }
 
-// tableBuilder collects which clauses accept which values. Building shares equal rows and gives up when a dimension
-// would need more than its budget: the index then checks the clauses themselves, so that memory stays linear in the
-// input.
+// tableBuilder collects which clauses accept which values. Building shares equal rows and gives up if a dimension would
+// need more than its budget: the index then checks the clauses themselves, so memory stays linear in the input.
 type tableBuilder struct {
 	words  int
 	budget int
@@ -70,8 +70,8 @@ func (b *tableBuilder) add(key string, clause int) {
 	b.lists[key] = append(list, int32(clause))
 }
 
-// build returns the table; base says whether the row of a key also holds the clauses that do not care. ok is false if
-// the table would be too large.
+// build returns the table; base says whether the row of a key also holds the clauses that do not look at this
+// dimension. ok is false if the table would be too large.
 func (b *tableBuilder) build(base bool) (t table, ok bool) {
 	t = table{rest: b.rest}
 	rows := map[string]row{}

@@ -39,7 +39,7 @@ func (ix *Index) buildSubject() {
 	ix.subject = subjectTable{anybody: anybody, users: u, groups: g}
 }
 
-// anybodyOf reports whether the clauses lo*64 … all accept every subject, so that none has to be looked up.
+// anybodyOf reports whether the clauses lo*64 … all accept every subject, so none has to be looked up.
 func (t *subjectTable) anybodyOf(lo int, clauses []uint64) bool {
 	var some uint64
 	anybody := t.anybody[lo:]
@@ -127,7 +127,7 @@ func (ix *Index) buildResource() {
 		}
 		rows, _ := b.build(true)
 		entries := rows.entries()
-		// A row for "*" is the rest: what any other group gets.
+		// The row for "*" is the rest: every other group gets it.
 		entries = slices.DeleteFunc(entries, func(e entry) bool { return e.key == wildcard })
 		t.byName[resource] = append(entries, entry{wildcard, rows.rest})
 	}

@@ -20,7 +20,7 @@ func ToPolicy(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1
 	return out, err
 }
 
-// ToPolicyFrom is ToPolicy, and says of each rule of the result where it comes from.
+// ToPolicyFrom is ToPolicy, and also returns the origin of each rule of the result.
 func ToPolicyFrom(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1.Policy, [][]string, error) {
 	set := newClassSet(classes)
 	var sink Sink
@@ -54,7 +54,7 @@ func ToPolicyFrom(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*aud
 	return out, from, nil
 }
 
-// tracedRule is a rule with where it comes from.
+// tracedRule is a rule with its origin.
 type tracedRule struct {
 	auditv1.PolicyRule
 	from []string
@@ -62,7 +62,7 @@ type tracedRule struct {
 
 // policyWriter collects the rules of an audit policy. An audit policy can ask for "no namespace" but not for "any
 // namespace". If a rule of a sink does, the policy is written in two parts: first all rules as they apply to requests
-// without a namespace, closed by their default, then all rules for what is left, where "any namespace" is not a
+// without a namespace, closed by their default, then all rules for the other requests, where "any namespace" is not a
 // condition.
 type policyWriter struct {
 	clauses []written
@@ -134,8 +134,8 @@ func (w *policyWriter) rules(byDefault Level) []tracedRule {
 	return append(rules, rest)
 }
 
-// part writes the clauses for which with says so, with the namespaces that it gives, and joins neighbours that differ
-// in their resources only.
+// part writes the clauses that with selects, with the namespaces that it returns, and joins neighbours that differ only
+// in their resources.
 func (w *policyWriter) part(with func(*written) (namespaces []string, ok bool)) []tracedRule {
 	var out []tracedRule
 	for i := range w.clauses {

@@ -13,15 +13,15 @@ type ServedResource struct {
 	Namespaced                   bool
 }
 
-// Unserved is a place in a class that selects nothing which is served.
+// Unserved is a place in a class that selects no served resource.
 type Unserved struct {
-	// Path leads to it: field names and positions.
+	// Path is its path: field names and positions.
 	Path    []any
 	Message string
 }
 
-// FindUnserved lists the places in a class that select nothing which is served. Without anything that is served,
-// nothing is known.
+// FindUnserved lists the places in a class that select no served resource. If nothing is known to be served, it lists
+// nothing.
 func FindUnserved(class *v1alpha1.AuditClass, served []ServedResource) (all []Unserved) {
 	if len(served) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func unservedIn(served []ServedResource, s *v1alpha1.GroupResourceSelector, k in
 	return all
 }
 
-// serves reports whether the scope of a selector has a resource that is served. Requests for a namespace are in it.
+// serves reports whether the scope of a selector has a served resource. Requests for a namespace are in it.
 func serves(served []ServedResource, s *v1alpha1.GroupResourceSelector, resource, subresource string) bool {
 	return slices.ContainsFunc(served, func(r ServedResource) bool {
 		return (s.Group == wildcard || s.Group == r.Group) && (resource == wildcard || resource == r.Resource) &&

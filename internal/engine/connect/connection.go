@@ -18,10 +18,10 @@ const (
 // Verb is the verb that a connection counts as, whichever HTTP method it uses (CA-9).
 const Verb = "create"
 
-// StandsIn tells the verbs of Policy that stand for a connection. No request has them.
+// StandsIn reports whether a verb of Policy stands for a connection. No request has such a verb.
 func StandsIn(verb string) bool { return verb == "exec" || verb == "proxy" }
 
-// Subresource is the subresource that a question is about: one that asks for a verb that stands in names none.
+// Subresource returns the subresource of a question: a question for a verb that stands in does not name one.
 func Subresource(verb, subresource string) string {
 	if subresource == "" && StandsIn(verb) {
 		return verb // their subresources have the same names
@@ -38,7 +38,7 @@ func Subresources() []string { return slices.Clone(subresources) }
 // Connects reports whether a subresource is one that connects, whatever resource it belongs to.
 func Connects(subresource string) bool { return slices.Contains(subresources, subresource) }
 
-// Of tells how a request to a subresource connects. All of them are admitted with operation CONNECT.
+// Of returns how a request to a subresource connects. All of them are admitted with operation CONNECT.
 func Of(group, resource, subresource string) Kind {
 	switch {
 	case group != "" || !Connects(subresource):
@@ -51,8 +51,8 @@ func Of(group, resource, subresource string) Kind {
 	return None
 }
 
-// Name is the name of the object that a request of this kind is about. Proxies take it with a scheme and a port, as
-// name, name:port or scheme:name:port; what the endpoint itself would refuse is left as it is.
+// Name returns the name of the object that a request of this kind is about. Proxies accept name, name:port or
+// scheme:name:port; a name that the endpoint would refuse is returned unchanged.
 func Name(kind Kind, name string) string {
 	if kind != Proxy {
 		return name

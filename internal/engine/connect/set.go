@@ -7,16 +7,16 @@ type Connection struct {
 	Subresource            string
 }
 
-// all are the connections that there are. A Set has a bit for each of them.
+// all lists every connection. A Set has a bit for each of them.
 var all = [...]Connection{
 	{"pods", "Pod", "exec"}, {"pods", "Pod", "attach"}, {"pods", "Pod", "portforward"},
 	{"pods", "Pod", "proxy"}, {"services", "Service", "proxy"}, {"nodes", "Node", "proxy"},
 }
 
-// Set is some of the connections. The zero value has none.
+// Set is a set of connections. The zero value is empty.
 type Set uint8
 
-// Where is the set of the connections for which a function holds.
+// Where returns the connections for which a function is true.
 func Where(holds func(Connection) bool) (s Set) {
 	for i, c := range all {
 		if holds(c) {
@@ -26,7 +26,7 @@ func Where(holds func(Connection) bool) (s Set) {
 	return s
 }
 
-// Has reports whether a request to a subresource is one of the connections.
+// Has reports whether a request to a subresource is a connection in the set.
 func (s Set) Has(group, resource, subresource string) bool {
 	if s == 0 || group != "" {
 		return false
@@ -39,5 +39,5 @@ func (s Set) Has(group, resource, subresource string) bool {
 	return false
 }
 
-// Kind says how a connection is made.
+// Kind returns how a connection is made.
 func (c Connection) Kind() Kind { return Of("", c.Resource, c.Subresource) }

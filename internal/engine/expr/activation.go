@@ -8,16 +8,14 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// unknown stands for everything that only admission knows. cel-go carries it
-// through every operation that cannot be decided without it; which variable it
-// was does not matter to us, so that one value serves for all.
+// unknown stands for everything that only admission knows. cel-go carries it through every operation that cannot be
+// decided without it; which variable it was does not matter, so one value serves for all.
 var unknown = types.NewUnknown(0, nil)
 
 var errNoVersion = errors.New("the request has no version of the object that is of the resource's own kind")
 
-// activation gives an expression its variables. The same planned program
-// serves both steps: without data, the later variables are unknown, and
-// reading one is noted.
+// activation gives an expression its variables. The same planned program serves both steps: without data, the later
+// variables are unknown, and reading one is recorded.
 type activation struct {
 	req      *Request
 	data     *Data
@@ -30,7 +28,7 @@ type activation struct {
 	limit    uint64       // of this evaluation, if it is lower than the planner's; 0 if it is not
 }
 
-// within is the limit of an evaluation.
+// within returns the limit of an evaluation.
 func (a *activation) within(limit uint64) uint64 {
 	if a.limit != 0 {
 		return min(a.limit, limit)
@@ -95,7 +93,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// source is an object as it came, for those who know how to read it; see path.
+// source returns an object in its original form, for code that can read it; see path.
 func source(l *loaded) (any, bool) {
 	if l == nil || l.obj == nil {
 		return nil, false

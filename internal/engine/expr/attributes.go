@@ -18,11 +18,11 @@ type attribute struct {
 	field    selectableField // unless label
 	constant []ref.Val       // what it is compared with
 	free     bool            // it is used in another way, too
-	direct   bool            // it is used itself, and not only something that it is in
+	direct   bool            // it is used itself, not only something that contains it
 }
 
-// attributesOf finds the attributes that an expression uses. False means that
-// it uses something of the object that no selector can talk about.
+// attributesOf finds the attributes that an expression uses. False means that it uses something of the object that no
+// selector can express.
 func attributesOf(e ast.Expr, req *Request, fields []selectableField) ([]*attribute, bool) {
 	s := &scan{req: req, fields: fields, ok: true}
 	s.expr(e)
@@ -205,8 +205,8 @@ func (s *scan) presence(path []string) {
 		a.direct = true
 		return
 	}
-	// What contains attributes is there if any of them is. Those that the
-	// selectors talk about may settle it; another one stands for the rest.
+	// A container exists if any of its attributes does. The attributes that the selectors mention may settle it; one
+	// more stands for the rest.
 	if slices.Equal(path, []string{"metadata", "labels"}) {
 		for _, r := range s.req.LabelSelector {
 			s.attribute([]string{"metadata", "labels", r.Key()})

@@ -7,8 +7,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Budget is the runtime cost that all expressions of one request together may
-// spend: conditions, and what field permissions evaluate.
+// Budget is the runtime cost that all expressions of one request together may spend: conditions, and expressions of
+// field permissions.
 type Budget struct{ left atomic.Int64 }
 
 // NewBudget returns a budget; 0 means Kubernetes' budget per policy.
@@ -22,8 +22,8 @@ func (b *Budget) fill(cost int64) *Budget {
 	return b
 }
 
-// spend takes cost from the budget and reports whether it sufficed. Once it
-// did not, nothing does any more. No budget does not suffice for anything.
+// spend takes cost from the budget and reports whether it sufficed. Once it did not, it never does again. A nil budget
+// suffices for nothing.
 func (b *Budget) spend(cost uint64) bool {
 	if b == nil {
 		return false
@@ -37,15 +37,15 @@ func (b *Budget) spend(cost uint64) bool {
 
 func (b *Budget) exhausted() bool { return b == nil || b.left.Load() < 0 }
 
-// budgetKey is a key because the engine stands below requests, and conditions get nothing of them but a context.
+// budgetKey is a context key because the engine does not know requests: conditions only get their context.
 type budgetKey struct{}
 
-// WithBudget makes what is evaluated with the context spend from the budget.
+// WithBudget makes evaluations with the context spend from the budget.
 func WithBudget(ctx context.Context, b *Budget) context.Context {
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
-// BudgetOf is the budget of the context; nil if it has none.
+// BudgetOf returns the budget of the context; nil if it has none.
 func BudgetOf(ctx context.Context) *Budget {
 	b, _ := ctx.Value(budgetKey{}).(*Budget)
 	return b

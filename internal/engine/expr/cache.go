@@ -6,15 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Limits of what a cache remembers.
+// Limits of a cache.
 const (
 	maxCached      = 8192
 	maxCachedBytes = 8 << 20 // of source
 )
 
-// Cache remembers compiled expressions by their text, as many as fit: the same
-// condition in a thousand namespaces is compiled once. It is safe for concurrent
-// use.
+// Cache keeps compiled expressions by their text, as many as fit: the same condition in a thousand namespaces is
+// compiled once. It is safe for concurrent use.
 type Cache struct {
 	compiler *Compiler
 
@@ -35,11 +34,11 @@ func NewCache(c *Compiler) *Cache {
 	return &Cache{compiler: c, entries: map[cacheKey]*list.Element{}, recent: list.New()}
 }
 
-// Compiler is what the cache compiles with.
+// Compiler returns the compiler of the cache.
 func (c *Cache) Compiler() *Compiler { return c.compiler }
 
-// Stored returns the program of a stored expression, to be compiled when a request
-// needs it. It takes no time, however long compiling takes.
+// Stored returns the program of a stored expression, which is compiled when a request needs it. It returns at once,
+// however long compiling takes.
 func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
 	key := cacheKey{kind, apiVersion, source}
 	c.mu.Lock()
@@ -61,8 +60,7 @@ func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
 	return d
 }
 
-// Broken says what is known to be wrong with a stored expression; nothing if it is fine, or if nobody has compiled it
-// yet.
+// Broken returns what is known to be wrong with a stored expression; empty if it is fine, or was not compiled yet.
 func (c *Cache) Broken(source string, kind Kind, apiVersion string) Issues {
 	c.mu.Lock()
 	e, ok := c.entries[cacheKey{kind, apiVersion, source}]
@@ -74,7 +72,7 @@ func (c *Cache) Broken(source string, kind Kind, apiVersion string) Issues {
 	return issues
 }
 
-// All are the stored expressions, compiled or not, the oldest first.
+// All returns the stored expressions, compiled or not, the oldest first.
 func (c *Cache) All() []*Deferred {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +83,7 @@ func (c *Cache) All() []*Deferred {
 	return out
 }
 
-// Pending are the expressions that nobody has compiled yet, the oldest first.
+// Pending returns the expressions that were not compiled yet, the oldest first.
 func (c *Cache) Pending() []*Deferred {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,9 +101,8 @@ func entryOf(e *list.Element) *Deferred {
 	return d
 }
 
-// Deferred is an expression that is compiled when it is needed first, by the request
-// that needs it: publishing policy does not wait for it. Compiling takes
-// bounded time and always gives the same.
+// Deferred is an expression that the first request that needs it compiles: publishing policy does not wait for it.
+// Compiling takes bounded time and always has the same result.
 type Deferred struct {
 	compiler *Compiler
 	key      cacheKey
@@ -119,7 +116,7 @@ type compiled struct {
 	issues  Issues
 }
 
-// Program is the program, or what is wrong with the expression.
+// Program returns the program, or what is wrong with the expression.
 func (d *Deferred) Program() (*Program, Issues) {
 	if done := d.done.Load(); done != nil {
 		return done.program, done.issues
@@ -134,7 +131,7 @@ func (d *Deferred) Program() (*Program, Issues) {
 	return program, issues
 }
 
-// Source is the text of the expression.
+// Source returns the text of the expression.
 func (d *Deferred) Source() string { return d.key.source }
 
 // Known reports whether the expression has been compiled, and what is wrong with it. It

@@ -13,9 +13,8 @@ import (
 type Options struct {
 	// Kind is the dialect.
 	Kind Kind
-	// Stored relaxes the check for expressions that are already stored: they
-	// may use libraries of a later version, so that a rollback does not break
-	// them.
+	// Stored relaxes the check for expressions that are already stored: they may use libraries of a later version, so a
+	// rollback does not break them.
 	Stored bool
 	// APIVersion is the version of the group that the expression is written
 	// for; empty means the preferred served version.
@@ -82,8 +81,7 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 	return p, nil
 }
 
-// plan makes the steps of the program: one that is right for every input, and
-// one that is faster within the bounds.
+// plan plans the steps of the program: one that is correct for every input, and one that is faster within the bounds.
 func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) (err error) {
 	plain := isPlain(ast) && len(guarded(ast)) == 0
 	if plain && (p.bounds.First || p.bounds.Second) {
@@ -142,8 +140,8 @@ func checkSource(source string, kind Kind) Issues {
 	return nil
 }
 
-// checkResult refuses what is of another type than the kind needs. What a field
-// permission gives may be known only when it is evaluated.
+// checkResult refuses a result of another type than the kind needs. For field permissions the type may be known only at
+// evaluation.
 func checkResult(kind Kind, out *cel.Type) Issues {
 	switch {
 	case kind == Parameter && !out.IsExactType(cel.StringType) && !out.IsExactType(cel.DynType):

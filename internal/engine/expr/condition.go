@@ -21,12 +21,12 @@ const TypeCEL = "k8s.io/authorization-cel"
 type Condition interface {
 	// Type is the condition type shown in reviews: a label key.
 	Type() string
-	// Decide says what is known without the object.
+	// Decide returns what is known without the object.
 	Decide(req *Request, effect Effect) Finding
 	// Evaluate decides with everything. An error means that the condition
 	// fails; the caller treats that according to the effect.
 	Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error)
-	// Text describes what is left of the condition for people.
+	// Text describes the rest of the condition for people.
 	Text(req *Request, effect Effect) string
 }
 
@@ -42,8 +42,8 @@ func All(conds ...Condition) Condition {
 
 type all []Condition
 
-// Type is TypeCEL if every part is CEL, otherwise the type of the first part
-// that is not: text that mixes languages must not be offered to a CEL parser.
+// Type is TypeCEL if every part is CEL, otherwise the type of the first part that is not: text that mixes languages
+// must not reach a CEL parser.
 func (a all) Type() string {
 	for _, c := range a {
 		if t := c.Type(); t != TypeCEL {
@@ -53,8 +53,8 @@ func (a all) Type() string {
 	return TypeCEL
 }
 
-// Decide gives up at the first part that is left open when the effect is not
-// Allow: a later false must not hide that the earlier part may fail (CA-12).
+// Decide stops at the first part that is left open when the effect is not Allow: a later false must not hide that the
+// earlier part may fail (CA-12).
 func (a all) Decide(req *Request, effect Effect) Finding {
 	open := false
 	var failure error
@@ -63,7 +63,7 @@ func (a all) Decide(req *Request, effect Effect) Finding {
 		switch out.Truth() {
 		case True:
 			if failure == nil {
-				failure = out.err // the where of a deny holds if it fails, and still says so
+				failure = out.err // the where of a deny holds if it fails, and still reports the failure
 			}
 			continue
 		case False, Failed:
@@ -93,7 +93,7 @@ func (a all) Evaluate(ctx context.Context, req *Request, effect Effect, data *Da
 	return true, nil
 }
 
-// Text joins the parts that are not decided.
+// Text joins the undecided parts.
 func (a all) Text(req *Request, effect Effect) string {
 	var parts []string
 	for _, c := range a {
@@ -114,7 +114,7 @@ func (a all) Text(req *Request, effect Effect) string {
 	}
 	text := joinParts(parts)
 	if len(text) > MaxLength {
-		// The known values make it too long: as it was written it fits, see FitTogether.
+		// With the known values it is too long. As written it fits, see FitTogether.
 		text = joinParts(a.written(req, effect))
 	}
 	if len(text) > MaxLength {
@@ -125,7 +125,7 @@ func (a all) Text(req *Request, effect Effect) string {
 
 func joinParts(parts []string) string { return "(" + strings.Join(parts, ") && (") + ")" }
 
-// written is every part as it was written.
+// written returns every part as it was written.
 func (a all) written(req *Request, effect Effect) []string {
 	var parts []string
 	for _, c := range a {

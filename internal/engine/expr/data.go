@@ -12,9 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Objects gives the versions of the object that a request touches. Each
-// method is called at most once per apiVersion and request, and only if a
-// condition asks for it.
+// Objects provides the versions of the object that a request touches. Each method is called at most once per apiVersion
+// and request, and only if a condition asks for it.
 type Objects interface {
 	// Object returns the new object converted to apiVersion of its group, or
 	// to the preferred served version if apiVersion is empty; nil if the
@@ -24,13 +23,13 @@ type Objects interface {
 	OldObject(apiVersion string) (runtime.Object, error)
 }
 
-// Target gives what a connection goes to.
+// Target returns the target of a connection.
 type Target interface {
-	// Target returns it converted as Objects does.
+	// Target returns the target, converted like Objects.
 	Target(apiVersion string) (runtime.Object, error)
 }
 
-// Reached is a Target that is what it is, whatever version is asked for.
+// Reached is a Target that returns the same object for every version.
 type Reached struct {
 	Object runtime.Object
 	Err    error
@@ -43,23 +42,20 @@ func (r Reached) Target(string) (runtime.Object, error) { return r.Object, r.Err
 type DataConfig struct {
 	// Operation is CREATE, UPDATE, DELETE or CONNECT.
 	Operation string
-	// Objects gives object and oldObject; nil means that there are none, as in
-	// a CONNECT.
+	// Objects provides object and oldObject; nil means that there are none, as in a CONNECT.
 	Objects Objects
-	// OwnKind tells that the bodies are of the resource's own kind, and not a
-	// Scale, Eviction, Binding, TokenRequest or connect options. Only then can
-	// a where be about them.
+	// OwnKind is true if the bodies are of the resource's own kind, and not a Scale, Eviction, Binding, TokenRequest or
+	// connect options. Only then can a where be about them.
 	OwnKind bool
 	// Options are the options of the operation.
 	Options runtime.Object
-	// Target gives what a connection goes to, converted as Objects does; nil
-	// if the request is not one. It fails with ErrNotKnown until that is read.
+	// Target provides the target of a connection, converted like Objects; nil for other requests. It fails with
+	// ErrNotKnown until the target was read.
 	Target Target
-	// Namespace gives the namespace of the object; nil for cluster-scoped
-	// ones. It is called at most once, and only if a condition asks for it.
+	// Namespace returns the namespace of the object; nil for cluster-scoped ones. It is called at most once, and only
+	// if a condition asks for it.
 	Namespace func() (runtime.Object, error)
-	// Impersonated is the request that is to be made in the name of another
-	// user (CA-19); nil outside the impersonation filter.
+	// Impersonated is the impersonated request (CA-19); nil outside the impersonation filter.
 	Impersonated *Request
 	// Budget is the runtime cost that all conditions together may spend; 0
 	// means Kubernetes' budget per policy.
@@ -68,12 +64,11 @@ type DataConfig struct {
 	Shared *Budget
 }
 
-// ErrNotKnown is what Objects gives for an object that there is, or will be, and that nobody knows yet.
+// ErrNotKnown is the error of Objects for an object that exists, or will exist, but is not known yet.
 var ErrNotKnown = errors.New("the object is not known yet")
 
-// Data is what admission knows, in the form that conditions read. Make one per
-// request and evaluate all its conditions with it: whatever is loaded or
-// converted is kept. It is not safe for concurrent use.
+// Data is what admission knows, in the form that conditions read. Make one per request and evaluate all its conditions
+// with it: loaded and converted objects are kept. It is not safe for concurrent use.
 type Data struct {
 	cfg       DataConfig
 	object    versions
@@ -84,8 +79,7 @@ type Data struct {
 	budget    *Budget
 	own       Budget // unless it is shared
 	failures  []*EvalError
-	// room is of the condition that is being evaluated: they are evaluated one
-	// after the other.
+	// room is memory for the condition that is being evaluated: conditions are evaluated one after the other.
 	room activation
 	busy bool
 	// needed is set when a condition read an object that is not known.
@@ -97,8 +91,7 @@ func NewData(cfg DataConfig) *Data {
 	return new(Data).Init(&cfg)
 }
 
-// Init makes a zero Data that of one request, for those who have a place for
-// it.
+// Init initializes a zero Data for one request, for callers that have allocated it.
 func (d *Data) Init(cfg *DataConfig) *Data {
 	d.cfg, d.budget = *cfg, cfg.Shared
 	if d.budget == nil {
@@ -107,16 +100,15 @@ func (d *Data) Init(cfg *DataConfig) *Data {
 	return d
 }
 
-// InitAside makes a zero Data that of the same request with a budget of its
-// own, for what is evaluated and decides nothing: it must not spend what a
-// decision needs.
+// InitAside initializes a zero Data for the same request with a separate budget, for evaluations that decide nothing:
+// they must not spend what a decision needs.
 func (d *Data) InitAside(of *Data) *Data {
 	cfg := of.cfg
 	cfg.Shared = nil
 	return d.Init(&cfg)
 }
 
-// Budget is what all expressions that are evaluated for one request share.
+// Budget returns the budget that all expressions of one request share.
 func (d *Data) Budget() *Budget { return d.budget }
 
 // OwnKind reports whether the bodies are of the resource's own kind.
@@ -135,8 +127,7 @@ func (d *Data) Object(apiVersion string) (runtime.Object, error) {
 
 func (d *Data) unavailable(err error) { d.needed = d.needed || errors.Is(err, ErrNotKnown) }
 
-// NeededUnknown reports whether a condition read an object that is not known: another object might have led to another
-// result.
+// NeededUnknown reports whether a condition read an unknown object: another object might have led to another result.
 func (d *Data) NeededUnknown() bool { return d.needed }
 
 // OldObject does the same for the stored object.
@@ -145,11 +136,10 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 	return l.obj, l.err
 }
 
-// Impersonated returns the request that is to be made in the name of another
-// user; nil outside the impersonation filter.
+// Impersonated returns the impersonated request; nil outside the impersonation filter.
 func (d *Data) Impersonated() *Request { return d.cfg.Impersonated }
 
-// Target returns what a connection goes to; nil if the request is not one.
+// Target returns the target of a connection; nil for other requests.
 func (d *Data) Target(apiVersion string) (runtime.Object, error) {
 	l := d.loadTarget(apiVersion)
 	d.unavailable(l.err)
@@ -159,9 +149,8 @@ func (d *Data) Target(apiVersion string) (runtime.Object, error) {
 // Options returns the options of the operation; nil when there are none.
 func (d *Data) Options() runtime.Object { return d.cfg.Options }
 
-// Failures returns the failures that were taken as a match on the way to a
-// result, as a where of a Deny does: they belong in audit and metrics although
-// no error was returned.
+// Failures returns the failures that counted as a match on the way to a result, as in the where of a Deny: they belong
+// in audit and metrics although no error was returned.
 func (d *Data) Failures() []*EvalError { return d.failures }
 
 // loaded is one version of one object.
@@ -172,14 +161,14 @@ type loaded struct {
 	err     error
 }
 
-// versions remembers the versions that were asked for: one, nearly always, which is kept in place.
+// versions keeps the versions that were asked for: nearly always one, which is stored inline.
 type versions struct {
 	first loaded
 	asked bool
 	more  map[string]*loaded
 }
 
-// find gives the place of a version, and whether it has to be loaded.
+// find returns the entry of a version, and whether it has to be loaded.
 func (vs *versions) find(version string) (_ *loaded, fresh bool) {
 	if !vs.asked {
 		vs.asked, vs.first = true, loaded{version: version}
@@ -208,7 +197,7 @@ func (l *loaded) fill(obj runtime.Object, err error) {
 	}
 }
 
-// value is the object for CEL; null if there is none.
+// value returns the object for CEL; null if there is none.
 func (l *loaded) value() ref.Val {
 	if l.val == nil {
 		l.val = toValue(l.obj)
@@ -291,8 +280,7 @@ func isNil(obj runtime.Object) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Static is an Objects whose objects are what they are, whatever version is
-// asked for: the bodies of reviews, and tests.
+// Static is an Objects that returns the same objects for every version: for bodies of reviews, and for tests.
 type Static struct {
 	New, Old runtime.Object
 }

@@ -6,7 +6,7 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// deps is what an expression refers to outside of its own loops.
+// deps is what an expression refers to outside its own loops.
 type deps struct {
 	request bool
 	later   bool // a variable of admission

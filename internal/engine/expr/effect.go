@@ -4,8 +4,7 @@ package expr
 // depends on it, because an error is harmless for one effect and decisive for
 // another (CA-2, CA-12).
 //
-// The zero value is Deny: it is the effect under which the least is simplified
-// away.
+// The zero value is Deny, the effect under which the least is simplified away.
 type Effect uint8
 
 const (

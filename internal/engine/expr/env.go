@@ -20,8 +20,8 @@ const (
 	// When is the raw form: it sees request, object, oldObject, options,
 	// target, operation, namespaceObject and impersonatedRequest.
 	When Kind = iota
-	// Where is about `resource`, one version of the object at a time or the
-	// target of a connection, and sees request besides.
+	// Where is about `resource`, one version of the object at a time or the target of a connection, and also sees
+	// request.
 	Where
 	// Exclusive is the exclusiveWhen of a field permission: it sees key, self
 	// and oldSelf.
@@ -46,8 +46,7 @@ func (k Kind) String() string {
 	return "when"
 }
 
-// ofField tells the expressions of field permissions, which are evaluated in
-// one step.
+// ofField reports whether this is a kind for field permissions, whose expressions are evaluated in one step.
 func (k Kind) ofField() bool { return k == Exclusive || k == Parameter }
 
 // Config is the configuration of a Compiler. The zero value is right for a
@@ -76,7 +75,7 @@ type Compiler struct {
 	plain         *cel.Env                   // parses without expanding macros, for residual text
 }
 
-// New makes a Compiler.
+// New returns a Compiler.
 func New(cfg Config) (*Compiler, error) {
 	v := cfg.Version
 	if v == nil {
@@ -132,7 +131,7 @@ func declarations(kind Kind, obj *Type) environment.VersionedOptions {
 	}
 	req := requestType()
 	opts := environment.VersionedOptions{
-		// The variables exist in every version of ours.
+		// The variables exist in all our versions.
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions:        []cel.EnvOption{cel.Variable(varRequest, req.CelType())},
 		DeclTypes:         []*apiservercel.DeclType{req},

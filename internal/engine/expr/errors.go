@@ -8,8 +8,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Reason classifies a failure for metrics. It never contains anything of the
-// expression or of the object.
+// Reason classifies a failure for metrics. It never quotes the expression or the object.
 type Reason string
 
 const (
@@ -20,10 +19,10 @@ const (
 	ReasonCost Reason = "CostExceeded"
 	// ReasonCancelled: the request was cancelled or timed out.
 	ReasonCancelled Reason = "Cancelled"
-	// ReasonData: the object could not be had in the version that the
-	// condition is written for, or the namespace could not be had.
+	// ReasonData: the object was not available in the version that the condition is written for, or the namespace was
+	// not available.
 	ReasonData Reason = "DataUnavailable"
-	// ReasonType: the expression gave something that is not a boolean.
+	// ReasonType: the result of the expression is not a boolean.
 	ReasonType Reason = "NotBoolean"
 	// ReasonUncompiled: the condition is stored and does not compile.
 	ReasonUncompiled Reason = "NotCompiled"
@@ -32,9 +31,9 @@ const (
 )
 
 // EvalError is every error of this package that comes from deciding or
-// evaluating. Error() is safe to show to the caller of the API: it holds only
-// the class of the failure. Detail may quote the expression and the object and
-// belongs in the audit log alone (CA-10).
+// evaluating. Error() is safe to show to the caller of the API: it contains
+// only the class of the failure. Detail may quote the expression and the object
+// and belongs only in the audit log (CA-10).
 type EvalError struct {
 	Reason Reason
 	Detail string
@@ -63,14 +62,14 @@ func (e *EvalError) Error() string {
 // Unwrap returns the cause, so that errors.Is(err, context.Canceled) works.
 func (e *EvalError) Unwrap() error { return e.cause }
 
-// isCostError tells an evaluation that was ended because it cost too much.
+// isCostError reports whether an evaluation was ended because it cost too much.
 func isCostError(err error) bool {
 	var cancelled interpreter.EvalCancelledError
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
-// classify turns an error of cel-go into ours. dataErr is what loading a
-// variable failed with during this evaluation, if it did.
+// classify turns an error of cel-go into ours. dataErr is the error of loading a variable during this evaluation, if it
+// failed.
 func classify(ctx context.Context, err, dataErr error) *EvalError {
 	switch {
 	case isCostError(err):

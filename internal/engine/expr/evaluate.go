@@ -45,7 +45,7 @@ func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
 	return bool(b), nil
 }
 
-// evaluated takes the quickest of the ways that are right for this input.
+// evaluated uses the fastest step that is correct for this input.
 func (p *Program) evaluated(ctx context.Context, a *activation) (ref.Val, uint64, error) {
 	small := !p.uses.request || a.req.isSmall()
 	if p.quick != nil && (p.bounds.Always || p.bounds.Second && small) {

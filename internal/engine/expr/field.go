@@ -29,8 +29,8 @@ func fieldDeclarations(kind Kind) environment.VersionedOptions {
 	return opts
 }
 
-// FieldValues is what an expression of a field permission is about. Values are
-// decoded JSON; nil stands for one that is not there.
+// FieldValues is what an expression of a field permission is about. Values are decoded JSON; nil stands for a missing
+// value.
 type FieldValues struct {
 	// Key of the nearest map entry or list element.
 	Key string
@@ -91,8 +91,7 @@ func (p *Program) EvaluateParameter(ctx context.Context, values FieldValues) (st
 	return string(text), nil
 }
 
-// fieldCost is what evaluating an expression of a field permission costs before it
-// has done anything: there can be many in a request.
+// fieldCost is the base cost of evaluating an expression of a field permission: there can be many in a request.
 const fieldCost = 10
 
 func (p *Program) evaluateField(ctx context.Context, kind Kind, values *FieldValues) (ref.Val, error) {

@@ -2,9 +2,8 @@ package expr
 
 import "context"
 
-// Truth is what is known about a condition before the object is known.
-// The zero value is Unresolved, so that a forgotten decision can never be
-// read as True.
+// Truth is what is known about a condition before the object is known. The zero value is Unresolved, so a forgotten
+// decision can never be read as True.
 type Truth uint8
 
 const (
@@ -66,20 +65,19 @@ func Undecided(c Condition, req *Request, effect Effect) Finding {
 	return Finding{truth: Unresolved, residual: Residual{cond: c, req: req, effect: effect}}
 }
 
-// Truth tells which of the four the finding is.
+// Truth returns which of the four the finding is.
 func (o Finding) Truth() Truth { return o.truth }
 
 // Err is non-nil exactly when the truth is Failed, or when a `where` of a
 // Deny is True because it fails for every object.
 func (o Finding) Err() error { return o.err }
 
-// Residual returns what is left to evaluate. It is the zero Residual, which
-// fails to evaluate, unless the truth is Unresolved.
+// Residual returns what is left to evaluate. Unless the truth is Unresolved, it is the zero Residual, whose evaluation
+// fails.
 func (o Finding) Residual() Residual { return o.residual }
 
-// Residual is a condition with everything known bound to it. It is a small
-// value: binding copies three words and parses nothing (CA-13). It is immutable
-// and may be evaluated repeatedly and concurrently with different Data.
+// Residual is a condition with all known data bound to it. It is a small value: binding copies three words and parses
+// nothing (CA-13). It is immutable and may be evaluated repeatedly and concurrently with different Data.
 type Residual struct {
 	cond   Condition
 	req    *Request
@@ -115,9 +113,8 @@ func (r Residual) Evaluate(ctx context.Context, data *Data) (bool, error) {
 	return r.cond.Evaluate(ctx, r.req, r.effect, data)
 }
 
-// Text returns the residual as text for people, at most MaxLength bytes. For
-// CEL conditions it is source that parses back to the same meaning. It is not
-// cheap and nothing is ever decided with it.
+// Text returns the residual as text for people, at most MaxLength bytes. For CEL conditions it is source that parses
+// back to the same meaning. It is not cheap, and no decision is ever made from it.
 func (r Residual) Text() string {
 	if r.cond == nil {
 		return ""

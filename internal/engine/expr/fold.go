@@ -14,9 +14,8 @@ var factory = ast.NewExprFactory()
 // the expression.
 const maxFolds = 64
 
-// folder fills the known values into an expression. What it leaves out it
-// leaves out only where the rest means the same, for every object, errors
-// included.
+// folder fills the known values into an expression. It leaves out a part only where the rest means the same, for every
+// object, errors included.
 type folder struct {
 	c     *Compiler
 	req   *Request
@@ -49,8 +48,8 @@ func (f *folder) each(es []ast.Expr) []ast.Expr {
 	return out
 }
 
-// known evaluates an expression that depends on the request alone. An
-// expression that fails is not folded: the error must stay.
+// known evaluates an expression that depends only on the request. An expression that fails is not folded: the error
+// must stay.
 func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if name, ok := fieldOfRequest(e); ok {
 		if val, ok := (*requestValue)(f.req).find(name); ok {
@@ -77,8 +76,7 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	return text.Literal(val)
 }
 
-// fieldOfRequest recognizes request.name, which is most of what is folded and
-// needs no compiler.
+// fieldOfRequest recognizes request.name, the most frequent fold, which needs no compiler.
 func fieldOfRequest(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.SelectKind {
 		return "", false
@@ -137,8 +135,8 @@ func (f *folder) call(e ast.Expr) ast.Expr {
 	return factory.NewCall(0, call.FunctionName(), folded...)
 }
 
-// in folds x in list. cel-go takes `x in []` for false without evaluating x; a
-// list that is only empty in this request must not let an error of x vanish.
+// in folds x in list. cel-go treats `x in []` as false without evaluating x; a list that is empty only in this request
+// must not hide an error of x.
 func (f *folder) in(x, list ast.Expr) ast.Expr {
 	folded := f.fold(list)
 	if folded.Kind() == ast.ListKind && folded.AsList().Size() == 0 && list.Kind() != ast.ListKind {
@@ -160,9 +158,8 @@ func (f *folder) tested(args []ast.Expr) []ast.Expr {
 	return []ast.Expr{factory.NewSelect(0, f.fold(sel.Operand()), sel.FieldName())}
 }
 
-// joinLogical builds a && b or a || b. The neutral element disappears where the
-// other side is certainly a boolean; the absorbing one decides only from the
-// left, because what stands left of it may fail (CA-12).
+// joinLogical builds a && b or a || b. The neutral element disappears where the other side is certainly a boolean; the
+// absorbing one decides only from the left, because an operand to the left of it may fail (CA-12).
 func joinLogical(op string, a, b ast.Expr) ast.Expr {
 	neutral := types.Bool(op == operators.LogicalAnd)
 	if v, ok := boolLiteral(a); ok {

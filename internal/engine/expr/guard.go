@@ -24,10 +24,10 @@ import (
 // Kubernetes charges for a call when it has returned, and by the outermost size
 // of its arguments. Some calls do not return in time: a comparison of two
 // objects in a loop, a replacement of every letter by a megabyte, a quantity of
-// 1e999999999. Guards look at the arguments first and charge for what the
-// call is about to do.
+// 1e999999999. Guards check the arguments first and charge for what the call is
+// about to do.
 
-// guard says what a call is about to cost.
+// guard returns what a call is about to cost.
 type guard func(args []ref.Val, left uint64) uint64
 
 const (
@@ -64,7 +64,7 @@ func guarded(checked *cel.Ast) map[int64]guard {
 			}
 		case "matches", "find", "findAll":
 			pattern, _, constant := limits.PatternOf(call)
-			steps, err := limits.PatternSteps(pattern) // one that is not a pattern was refused, or fails when it is called
+			steps, err := limits.PatternSteps(pattern) // an invalid pattern was refused, or fails when it is called
 			if !constant || err != nil || steps > len(pattern)+1 {
 				found[e.ID()] = guardRegex
 			}
@@ -77,8 +77,8 @@ func guarded(checked *cel.Ast) map[int64]guard {
 	return found
 }
 
-// isAccumulation tells the step with which map and filter collect their
-// results: cel-go appends in place.
+// isAccumulation reports whether this is the step with which map and filter collect their results: cel-go appends in
+// place.
 func isAccumulation(args []ast.Expr) bool {
 	if args[0].Kind() != ast.IdentKind || args[1].Kind() != ast.ListKind {
 		return false
@@ -144,8 +144,8 @@ func guardIn(args []ref.Val, left uint64) uint64 {
 	return n + cost.Deep(args[1], left)
 }
 
-// guardConcat charges for copying: cel-go joins lists without, and then takes
-// time in the number of joins for everything it does with the result.
+// guardConcat charges for copying: cel-go joins lists without copying, and then every operation on the result takes
+// time in the number of joins.
 func guardConcat(args []ref.Val, _ uint64) uint64 {
 	a, isList := cost.ListSize(args[0])
 	b, areLists := cost.ListSize(args[1])
@@ -199,7 +199,7 @@ var functionGuards = map[string]guard{
 	"getHours": guardZone, "getMilliseconds": guardZone, "getMinutes": guardZone, "getMonth": guardZone, "getSeconds": guardZone,
 }
 
-// textCost is what making text of so many bytes costs.
+// textCost returns the cost of building text of so many bytes.
 func textCost(n uint64) uint64 { return n / 10 }
 
 func guardReplace(args []ref.Val, _ uint64) uint64 {
@@ -263,8 +263,7 @@ func guardTraversal(args []ref.Val, left uint64) uint64 { return cost.Deep(args[
 
 func guardSort(args []ref.Val, left uint64) uint64 { return 8 * cost.Deep(args[0], left) }
 
-// guardQuantity refuses exponents that no quantity has: parsing one writes it
-// out.
+// guardQuantity refuses exponents that no real quantity has: parsing one expands all its digits.
 func guardQuantity(args []ref.Val, _ uint64) uint64 {
 	s, ok := args[0].(types.String)
 	if !ok {
@@ -287,7 +286,7 @@ func guardZone(args []ref.Val, _ uint64) uint64 {
 	return 0
 }
 
-// guards replaces the calls that need it.
+// guards replaces the calls that need a guard.
 func (pl *planner) guards(calls map[int64]guard) interpreter.InterpretableDecoratorV2 {
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		check, ok := calls[i.ID()]
@@ -336,7 +335,7 @@ func compiledRegex(call interpreter.InterpretableCall, run functions.FunctionOp)
 	}, nil
 }
 
-// implementation finds what a call calls.
+// implementation finds the function that a call calls.
 func (pl *planner) implementation(call interpreter.InterpretableCall) (functions.FunctionOp, error) {
 	switch call.Function() {
 	case operators.Equals:
@@ -370,7 +369,7 @@ func (pl *planner) implementation(call interpreter.InterpretableCall) (functions
 	}, nil
 }
 
-// concat is + where lists can be added: they are copied, see guardConcat.
+// concat is + for operands that can be lists: they are copied, see guardConcat.
 func concat(args ...ref.Val) ref.Val {
 	a, isAdder := args[0].(traits.Adder)
 	if !isAdder {
@@ -403,7 +402,7 @@ func (g *guardedCall) Args() []interpreter.InterpretableV2 { return g.args }
 func (g *guardedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	args := make([]ref.Val, len(g.args))
 	for i, arg := range g.args {
-		// As cel-go has it, both sides of an operator are evaluated, even if one of them fails.
+		// As in cel-go, both sides of an operator are evaluated, even if one of them fails.
 		if args[i] = arg.Exec(frame); len(args) != 2 && types.IsUnknownOrError(args[i]) {
 			return args[i]
 		}

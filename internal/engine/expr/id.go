@@ -14,11 +14,11 @@ const (
 	idHash    = 10 // hex digits; 40 bits keep a set of 128 apart
 )
 
-// ConditionID makes the ID of a condition from a readable prefix, such as the
-// name of the role, and what the condition is: its effect and its text. Equal
-// residuals of one effect under one prefix get equal IDs, so that they can be
-// merged; the same text under different effects does not, because IDs are
-// unique in a set. The result is always a valid label key (CA-1).
+// ConditionID builds the ID of a condition from a readable prefix, such as the
+// name of the role, and from its effect and text. Equal residuals of one effect
+// under one prefix get equal IDs, so they can be merged; the same text under
+// different effects does not, because IDs are unique in a set. The result is
+// always a valid label key (CA-1).
 func ConditionID(prefix string, effect Effect, text string) string {
 	sum := sha256.Sum256([]byte(effect.String() + "\x00" + text))
 	hash := hex.EncodeToString(sum[:])[:idHash]
@@ -29,8 +29,8 @@ func ConditionID(prefix string, effect Effect, text string) string {
 	return IDDomain + "/" + prefix + "-" + hash
 }
 
-// readable keeps what a label key may contain. Whatever else there is becomes
-// a dash; the ends must be letters or digits.
+// readable keeps the characters that a label key may contain. All others become dashes; the ends must be letters or
+// digits.
 func readable(s string, limit int) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -47,8 +47,8 @@ func readable(s string, limit int) string {
 	return strings.Trim(b.String(), "-_.")
 }
 
-// DerivedID is the ID of a condition that is used in another way too. It keeps
-// the hash at the end, which tells conditions apart.
+// DerivedID returns the ID of a condition that is also used in another way. It keeps the hash at the end, which
+// distinguishes conditions.
 func DerivedID(use, id string) string {
 	domain, name, _ := strings.Cut(id, "/")
 	if over := len(use) + 1 + len(name) - maxIDName; over > 0 {

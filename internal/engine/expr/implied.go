@@ -25,13 +25,13 @@ const (
 type SelectableField struct {
 	// Key is the key in field selectors, such as spec.nodeName.
 	Key string
-	// Path is the field in the version of the object that conditions see, such
-	// as spec.nodeName or .spec.color. Empty means that it is the key.
+	// Path is the field in the version of the object that conditions see, such as spec.nodeName or .spec.color. Empty
+	// means that it equals the key.
 	Path string
 	// Type is the type of the field.
 	Type FieldType
-	// Typed tells that the kind is built in: what leads to the field is always
-	// there, so that only the field itself can be missing.
+	// Typed is true if the kind is built in: all parents of the field always exist, so only the field itself can be
+	// missing.
 	Typed bool
 }
 
@@ -40,10 +40,10 @@ type implier interface {
 	impliedBy(req *Request, fields []SelectableField) bool
 }
 
-// Implied reports whether every object that a list or watch with the
-// selectors of the request can return meets the condition (CA-16). It may say
-// false where it is true, never the other way round: whatever is not
-// understood is not implied.
+// Implied reports whether every object that a list or watch with the selectors
+// of the request can return meets the condition (CA-16). It may return false
+// where the condition is implied, but never true where it is not: what it does
+// not understand is not implied.
 func Implied(c Condition, req *Request, fields []SelectableField) bool {
 	if c == nil || req == nil {
 		return false
@@ -72,9 +72,9 @@ func (a all) impliedBy(req *Request, fields []SelectableField) bool {
 // If an expression uses an attribute of the object only by comparing it with
 // constants, all values that differ from those constants are alike, and one of
 // them stands for the rest. If it uses an attribute in another way, the
-// selectors must leave only values that can be listed. So finitely many
-// objects represent all; the condition is implied if the program is true for
-// each of them.
+// selectors must leave only a finite list of values. So finitely many objects
+// represent all; the condition is implied if the program is true for each of
+// them.
 func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
 	if p.kind != Where {
 		return p.Decide(req, Allow).Truth() == True
@@ -110,7 +110,7 @@ func (p *Program) everyState(req *Request, use []*attribute, states [][]state) b
 	return err == nil && every && tried > 0
 }
 
-// selectable adds what every resource has and splits the paths.
+// selectable adds the fields that every resource has and splits the paths.
 func selectable(fields []SelectableField) []selectableField {
 	out := []selectableField{
 		{key: "metadata.name", path: []string{"metadata", "name"}},
@@ -134,6 +134,6 @@ type selectableField struct {
 	key  string
 	path []string
 	typ  FieldType
-	// typed fields are missing themselves, or not at all.
+	// typed fields can be missing, but their parents cannot.
 	typed bool
 }

@@ -22,8 +22,8 @@ func (i Issue) String() string {
 	return fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
 }
 
-// Issues is everything that is wrong with an expression. It is an error, so
-// that it can be returned as one; len 0 means that nothing is wrong.
+// Issues is everything that is wrong with an expression. It can be returned as an error; len 0 means that nothing is
+// wrong.
 type Issues []Issue
 
 func (is Issues) Error() string {
@@ -34,14 +34,14 @@ func (is Issues) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// maxIssues bounds what one expression can make us say about it.
+// maxIssues bounds the issues reported for one expression.
 const maxIssues = 20
 
 func wholeIssue(format string, args ...any) Issues {
 	return Issues{{Message: fmt.Sprintf(format, args...)}}
 }
 
-// hinted adds what a name is called here that the other kind of expression has.
+// hinted adds the right name to a message about a name that only the other kind of expression has.
 func hinted(message string) string {
 	message = strings.TrimSuffix(message, " (in container '')")
 	switch message {

@@ -10,9 +10,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// Labels are the keys of labels of the object that an expression, as Syntax
-// gives it, names: by selection, by index or with `in`. Keys that are
-// computed are not among them. They are sorted.
+// Labels returns the label keys of the object that an expression from Syntax names: by selection, by index or with
+// `in`. Computed keys are not among them. They are sorted.
 func Labels(e ast.Expr) []string {
 	found := map[string]bool{}
 	labelsIn(e, found)
@@ -74,8 +73,8 @@ func step(e ast.Expr) (of ast.Expr, key string, ok bool) {
 	return nil, "", false
 }
 
-// areLabels tells the labels of the object, stored or new, also with a
-// default for an object without any.
+// areLabels reports whether an expression is the labels of the object, stored or new, also with a default for an object
+// without labels.
 func areLabels(e ast.Expr) bool {
 	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && strings.HasPrefix(e.AsCall().FunctionName(), "or") {
 		return areLabels(e.AsCall().Target()) // orValue, or

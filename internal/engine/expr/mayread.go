@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// The variables that hold the object of a request, or what a connection goes to, and its namespace.
+// The variables that hold the object of a request or the target of a connection, and its namespace.
 var (
 	objectNames = []string{varObject, varOldObject, varResource, varTarget}
 	placeNames  = []string{varNamespace}
@@ -19,14 +19,14 @@ var (
 var bareSyntax = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
 // MayRead reports whether an expression may read a field of the object: it names the field, something in it, or
-// something that it is in. An empty name of the field stands for every entry. An expression of which that cannot be
-// told may read every field.
+// something that contains it. An empty name in the field's path stands for every entry. In doubt, an expression may
+// read every field.
 func MayRead(source string, field []string) bool { return reads{objectNames, field}.in(source) }
 
 // MayReadNamespace is MayRead for a field of the namespace that the object is in.
 func MayReadNamespace(source string, field []string) bool { return reads{placeNames, field}.in(source) }
 
-// reads looks for a field of what some variables hold.
+// reads looks for a field in some variables.
 type reads struct{ vars, field []string }
 
 func (r reads) in(source string) bool {
@@ -46,12 +46,12 @@ func (r reads) may(e ast.Expr) bool {
 	return ok && leadTo(names, r.field) || r.anyOf(e)
 }
 
-// from is the way from the object to what an expression reads, as far as it is constant; false if it does not begin
-// with the object.
+// from returns the path from the object to what an expression reads, as far as it is constant; false if the path does
+// not begin with the object.
 func (r reads) from(e ast.Expr) (names []string, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		// A leading dot steps over loop variables of the same name.
+		// A leading dot skips loop variables of the same name.
 		return nil, slices.Contains(r.vars, strings.TrimPrefix(e.AsIdent(), "."))
 	case ast.SelectKind:
 		names, ok = r.from(e.AsSelect().Operand())
@@ -71,7 +71,7 @@ func (r reads) from(e ast.Expr) (names []string, ok bool) {
 	return nil, false
 }
 
-// leadTo reports whether one way is the beginning of the other. An empty name is any.
+// leadTo reports whether one path is a prefix of the other. An empty name matches any.
 func leadTo(names, field []string) bool {
 	for i := range min(len(names), len(field)) {
 		if names[i] != field[i] && names[i] != "" && field[i] != "" {

@@ -10,38 +10,38 @@ import (
 )
 
 // cel-go's cost tracker keeps a stack of values and searches it at every step;
-// a loop leaves something on it in every turn. So a loop over n elements takes
-// time in n², and a list of a hundred thousand elements minutes, long before it
-// reaches the cost limit. The meter counts the turns of all loops of an
-// evaluation and replaces the tracker by a fresh one now and then, which makes
-// it linear. Where the tracker cannot be reached, in programs of cel-go, it
-// limits the turns.
+// a loop leaves something on it in every iteration. So a loop over n elements
+// takes time in n², and a list of a hundred thousand elements takes minutes,
+// long before it reaches the cost limit. The meter counts the iterations of all
+// loops of an evaluation and replaces the tracker with a fresh one now and
+// then, which makes the time linear. Where the tracker cannot be reached, in
+// programs of cel-go, it limits the iterations.
 const (
 	renewEvery   = 128
 	maxLoopTurns = 10000
-	// lookUpEvery is how often a loop whose cost is not tracked looks whether the request is still there.
+	// lookUpEvery is how often a loop whose cost is not tracked checks whether the request is cancelled.
 	lookUpEvery = 256
 )
 
-// meterVar is how the meter is found from within a loop. It is not an identifier
-// of CEL, so that no expression can name it.
+// meterVar is the variable by which a loop finds the meter. It is not an identifier of CEL, so no expression can name
+// it.
 const meterVar = "@meter"
 
 // meter belongs to one evaluation.
 type meter struct {
 	turns int
-	// maxTurns is set where turns are all that is counted; one more ends the evaluation.
+	// maxTurns is set where only iterations are counted; one more ends the evaluation.
 	maxTurns int
 	spent    uint64 // according to the trackers that have been replaced
 	limit    uint64
-	charged  uint64          // by guards, whose limit is another one: they stop what the tracker would see too late
+	charged  uint64          // by guards, which have a separate limit: they stop what the tracker would see too late
 	guarded  uint64          // that limit
 	ctx      context.Context // of the request; nil in the first step
 	tracker  *interpreter.CostTracker
 	renew    *interpreter.ObservableInterpretable // nil if the tracker cannot be replaced
 }
 
-// turn is called before every turn of a loop.
+// turn is called before every iteration of a loop.
 func (m *meter) turn(frame *interpreter.ExecutionFrame) {
 	m.turns++
 	if m.ctx != nil && m.turns%lookUpEvery == 0 && m.ctx.Err() != nil {
@@ -81,15 +81,15 @@ func (m *meter) cost() uint64 {
 	return m.spent + m.charged + m.tracker.ActualCost()
 }
 
-// loopTurns is how many turns there can be where turns are all that can be limited.
+// loopTurns returns the limit of iterations where only iterations can be limited.
 func (m *meter) loopTurns() int {
 	return min(maxLoopTurns, int(m.guarded/turnCost))
 }
 
-// turnCost is what a turn of a loop costs at least, with everything around it.
+// turnCost is the minimum cost of an iteration of a loop, with everything around it.
 const turnCost = 25
 
-// charge takes what a call is about to cost. It ends the evaluation if that is too much.
+// charge adds the cost of a call that is about to run. It ends the evaluation if that is too much.
 func (m *meter) charge(cost uint64) {
 	if m == nil || cost == 0 {
 		return
@@ -103,7 +103,7 @@ func (m *meter) charge(cost uint64) {
 	m.charged += cost
 }
 
-// left is what can still be charged.
+// left returns what can still be charged.
 func (m *meter) left() uint64 {
 	if m == nil {
 		return 0
@@ -111,8 +111,7 @@ func (m *meter) left() uint64 {
 	return m.guarded - min(m.guarded, m.charged)
 }
 
-// loopMeter wraps the conditions of all loops of an expression, so that they
-// tell the meter of every turn.
+// loopMeter wraps the conditions of all loops of an expression, which report every iteration to the meter.
 func loopMeter(checked *cel.Ast) interpreter.InterpretableDecoratorV2 {
 	conditions := map[int64]bool{}
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -149,7 +148,7 @@ func (m *metered) Eval(vars interpreter.Activation) ref.Val {
 	return m.Exec(interpreter.AsFrame(vars))
 }
 
-// meteredCall is one that is a call, which the cost tracker must see.
+// meteredCall is a loop condition that is a call, which the cost tracker must see.
 type meteredCall struct {
 	interpreter.InterpretableCall
 }

@@ -7,16 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// TypeNamed is the condition type of what depends on the name of an object that
-// the request does not name: it is evaluated here, since no expression over
-// the object says `request.name`.
+// TypeNamed is the type of a condition that depends on the name of an object that the request does not name: it is
+// evaluated here, since no expression over the object can express `request.name`.
 const TypeNamed = "policy.proviso.dev/named"
 
-// OfEach makes a condition on `request.name` one on the name of each object,
-// if a request about objects names none. What is created, listed or deleted as
-// a collection has names all the same, and so has what a question without a name
-// is about: a condition by name must not be got round by them (PO-20). A caller
-// that cannot show the objects decides nothing by the empty name.
+// OfEach turns a condition on `request.name` into one on the name of each
+// object, if a request about objects does not name one. Objects that are
+// created, listed or deleted as a collection have names nevertheless, as do the
+// objects of a question without a name: such requests must not evade a condition
+// by name (PO-20). A caller that cannot supply the objects must not decide by
+// the empty name.
 func OfEach(c Condition, req *Request) Condition {
 	if req == nil || req.Name != "" || req.Resource == "" || !usesName(c) {
 		return c
@@ -48,8 +48,8 @@ func (ofEach) Type() string { return TypeNamed }
 // Decide implements Condition: nothing is known without the name.
 func (c ofEach) Decide(req *Request, effect Effect) Finding { return Undecided(c, req, effect) }
 
-// Evaluate implements Condition. What is created has its name by then, also
-// one that was generated; a kind without names has the empty one.
+// Evaluate implements Condition. A created object has its name by then, even a generated one; objects of a kind without
+// names have the empty one.
 func (c ofEach) Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
 	object, err := data.Object("")
 	if err == nil && object == nil {
@@ -71,7 +71,7 @@ func (c ofEach) Evaluate(ctx context.Context, req *Request, effect Effect, data 
 	return c.Condition.Evaluate(ctx, &named, effect, data)
 }
 
-// Text implements Condition: as it is written.
+// Text implements Condition: the condition as written.
 func (c ofEach) Text(req *Request, effect Effect) string {
 	switch c := c.Condition.(type) {
 	case all:

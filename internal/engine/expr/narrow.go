@@ -11,19 +11,17 @@ import (
 	"proviso.dev/proviso/internal/engine/selectors"
 )
 
-// Narrower is a condition that can say by itself which selectors mean the
-// same.
+// Narrower is a condition that can itself compute equivalent selectors.
 type Narrower interface {
-	// Narrow returns the objects that meet the condition, among those that the
-	// selectors of the request leave. It must not return others, and fails
-	// where selectors cannot say it.
+	// Narrow returns the objects that meet the condition, among those that the selectors of the request leave. It must
+	// not return others, and fails if selectors cannot express the condition.
 	Narrow(req *Request, fields []SelectableField) (selectors.Box, error)
 }
 
-// Narrow returns what has to be added to the selectors of a list or watch so
-// that it returns the objects that meet the condition, and no others (RD-2).
-// It may leave out objects whose field is missing or empty, because selectors
-// cannot tell these apart; it never lets others in.
+// Narrow returns what has to be added to the selectors of a list or watch for
+// it to return only objects that meet the condition (RD-2). It may leave out
+// objects whose field is missing or empty, because selectors cannot distinguish
+// these; it never includes objects that do not meet the condition.
 func Narrow(c Condition, req *Request, fields []SelectableField) (selectors.Box, error) {
 	if c == nil || req == nil {
 		return selectors.Box{}, errNotSelectable
@@ -45,9 +43,8 @@ var (
 	errNamespace     = errors.New("the condition is about the namespace: list in one namespace")
 )
 
-// Hull returns a box that holds every object that meets the condition, and may
-// hold others: what selectors can say of a condition that they cannot say as a
-// whole (RD-10).
+// Hull returns a box that contains every object that meets the condition, and may contain others: the part of a
+// condition that selectors can express if they cannot express all of it (RD-10).
 func Hull(c Condition, req *Request, fields []SelectableField) selectors.Box {
 	switch c := c.(type) {
 	case nil:
@@ -108,9 +105,8 @@ func (a all) Narrow(req *Request, fields []SelectableField) (selectors.Box, erro
 	return box, nil
 }
 
-// Narrow implements Narrower. As for an implication, finitely many objects
-// stand for all. Those that meet the condition must be the ones that a
-// conjunction picks.
+// Narrow implements Narrower. As in Implied, finitely many objects represent all. Those that meet the condition must be
+// exactly the ones that a conjunction picks.
 func (p *Program) Narrow(req *Request, fields []SelectableField) (selectors.Box, error) {
 	box, _, err := p.narrow(req, fields)
 	return box, err
@@ -162,7 +158,7 @@ func (p *Program) narrow(req *Request, fields []SelectableField) (_ selectors.Bo
 	return boxOf(req, use, worlds)
 }
 
-// tried is one object that was tried.
+// tried is one object with its result.
 type tried struct {
 	states []state
 	holds  bool
@@ -192,8 +188,8 @@ func boxOf(req *Request, use []*attribute, worlds []tried) (_ selectors.Box, exa
 		if wrong < 0 {
 			break
 		}
-		// An object is picked that must not be. If that is because selectors
-		// read a missing field as empty, empty ones are left out too.
+		// An object is picked that must not be. If that is because selectors read a missing field as empty, leave out
+		// objects with an empty field, too.
 		i := slices.IndexFunc(picks, func(k *choice) bool { return !k.absent && k.canLeaveOut(worlds[wrong]) })
 		if i < 0 {
 			return selectors.Box{}, false, errNotConjunct
@@ -227,19 +223,18 @@ func leavesOut(picks []*choice, w tried) bool {
 	return slices.ContainsFunc(picks, func(k *choice) bool { return k.leftOut && k.blank(w.states[k.index]) })
 }
 
-// choice is what selectors say about one attribute.
+// choice is the constraint on one attribute.
 type choice struct {
 	*attribute
 	index int
-	// values are picked, others are not; rest stands for all that are in
-	// neither.
+	// values are picked, others are not; rest stands for all values that are in neither.
 	values, others []string
 	rest           bool
 	absent         bool
 	leftOut        bool // blank fields are not picked
 }
 
-// newChoice picks what some object has that meets the condition.
+// newChoice picks the values of all objects that meet the condition.
 func newChoice(a *attribute, index int, worlds []tried) *choice {
 	k := &choice{attribute: a, index: index}
 	known := map[string]bool{}
@@ -265,7 +260,7 @@ func newChoice(a *attribute, index int, worlds []tried) *choice {
 	return k
 }
 
-// blank tells the states of a field that selectors may read as empty.
+// blank reports whether selectors may read a field in this state as empty.
 func (k *choice) blank(s state) bool {
 	if k.label {
 		return false
@@ -273,8 +268,8 @@ func (k *choice) blank(s state) bool {
 	return s.value == nil || slices.Contains(zeroTexts[k.kind()], fmt.Sprint(s.value))
 }
 
-// losesValue reports whether an object is left out because its field has an empty
-// value. A string of a built-in kind never has: it is missing instead.
+// losesValue reports whether an object is left out because its field has an empty value. A string of a built-in kind is
+// never empty: it is missing instead.
 func (k *choice) losesValue(s state) bool {
 	if !k.leftOut || !k.blank(s) {
 		return false
@@ -282,7 +277,7 @@ func (k *choice) losesValue(s state) bool {
 	return s.value == nil || !k.field.typed || k.kind() != StringField
 }
 
-// zeroTexts are what a missing field may be read as.
+// zeroTexts are the texts that a missing field may be read as.
 var zeroTexts = map[FieldType][]string{StringField: {""}, IntField: {"", "0"}, BoolField: {"", "false"}}
 
 func (k *choice) canLeaveOut(w tried) bool {
@@ -302,7 +297,7 @@ func (k *choice) picks(s state) bool {
 		return k.rest
 	}
 	text := fmt.Sprint(s.value)
-	// A missing field is read like an empty one: who picks it picks both.
+	// A missing field is read like an empty one: picking one picks both.
 	return k.picksText(text) || !k.label && k.absent && slices.Contains(zeroTexts[k.kind()], text)
 }
 
@@ -313,7 +308,7 @@ func (k *choice) picksText(text string) bool {
 	return k.rest && !slices.Contains(k.others, text)
 }
 
-// add puts what is picked into the box.
+// add adds the choice to the box.
 func (k *choice) add(box selectors.Box, req *Request) (selectors.Box, error) {
 	values := selectors.Of(k.values...)
 	if k.rest {
@@ -330,7 +325,7 @@ func (k *choice) add(box selectors.Box, req *Request) (selectors.Box, error) {
 	case k.absent && k.rest:
 		values = selectors.AllBut(slices.DeleteFunc(slices.Clone(k.others), func(v string) bool { return slices.Contains(zeroTexts[k.kind()], v) })...)
 	case k.absent && k.kind() != StringField:
-		return box, errNotConjunct // a missing one has no text that is certain
+		return box, errNotConjunct // the text of a missing one is not certain
 	case k.absent:
 		values = selectors.Of(append(slices.Clone(k.values), "")...)
 	}
@@ -354,8 +349,7 @@ func (k *choice) add(box selectors.Box, req *Request) (selectors.Box, error) {
 	return box.With(selectors.Key{Name: k.field.key}, values), nil
 }
 
-// addLabel leaves out what no label can be: a key or a value that is not
-// valid is not there in any object.
+// addLabel leaves out invalid keys and values: no object has them.
 func (k *choice) addLabel(box selectors.Box, values selectors.Values) (selectors.Box, error) {
 	key := k.path[2]
 	values.Absent = k.absent

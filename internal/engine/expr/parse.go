@@ -39,5 +39,5 @@ func tooLarge(err error) Issues {
 	return wholeIssue("expression is too complex: %v; split it into several rules or simplify it", err)
 }
 
-// failedIssues is issues.Err() != nil without wording every issue first.
+// failedIssues is issues.Err() != nil without formatting every issue first.
 func failedIssues(iss *cel.Issues) bool { return iss != nil && len(iss.Errors()) > 0 }

@@ -14,15 +14,15 @@ import (
 
 // planner plans the expressions of one environment. It does what cel-go's
 // Env.Program does, with two differences: all programs share one dispatcher,
-// which is most of what a program weighs (2 KiB instead of 32), and an
-// expression that no input can make too expensive is not slowed down to a
-// third by tracking its cost.
+// which is most of the memory of a program (2 KiB instead of 32), and an
+// expression that no input can make too expensive is not slowed down to a third
+// of its speed by tracking its cost.
 type planner struct {
 	interpreter.Interpreter
 	limit    uint64
 	bindings map[string]*functions.Overload // by overload and by function
 	costs    interpreter.PlannerOption
-	renew    *interpreter.ObservableInterpretable // does nothing, but under a fresh cost tracker
+	renew    *interpreter.ObservableInterpretable // does nothing, except starting a fresh cost tracker
 }
 
 func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
@@ -61,20 +61,19 @@ func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 	return pl, err
 }
 
-// untracked plans without looking at cost.
+// untracked plans without tracking cost.
 func (pl *planner) untracked(checked *cel.Ast) (interpreter.InterpretableV2, error) {
 	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(readsPaths(checked)), interpreter.Optimize(),
 		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
 }
 
-// counting plans without looking at cost, but counts the turns of loops.
+// counting plans without tracking cost, but counts the iterations of loops.
 func (pl *planner) counting(checked *cel.Ast) (interpreter.InterpretableV2, error) {
 	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.CustomDecoratorV2(readsPaths(checked)), interpreter.Optimize(),
 		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
 }
 
-// tracked plans with Kubernetes' cost limit, and so that loops can be
-// interrupted.
+// tracked plans with Kubernetes' cost limit, and with loops that can be interrupted.
 func (pl *planner) tracked(checked *cel.Ast) (*tracked, error) {
 	code, err := pl.observed(checked, interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.CustomDecoratorV2(pl.guards(guarded(checked))),
 		interpreter.InterruptableEval(), interpreter.Optimize(), interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization), pl.costs)
@@ -93,7 +92,7 @@ func (pl *planner) observed(checked *cel.Ast, opts ...interpreter.PlannerOption)
 	return obs, nil
 }
 
-// steps plans an expression so that it is right for every input.
+// steps plans an expression such that it is correct for every input.
 func (pl *planner) steps(env *cel.Env, checked *cel.Ast) (steps, error) {
 	if isPlain(checked) {
 		return pl.tracked(checked)
@@ -105,8 +104,8 @@ func (pl *planner) steps(env *cel.Env, checked *cel.Ast) (steps, error) {
 
 // plainCalls are the functions that need nothing but their implementation.
 // Libraries may plan their functions in a special way, as optional types do
-// with orValue, or track their cost in their own; cel-go keeps that to itself,
-// so that an expression with another function is a program of cel-go.
+// with orValue, or track their cost differently. cel-go does not expose that,
+// so an expression with another function runs as a program of cel-go.
 var plainCalls = map[string]bool{
 	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true,
 	operators.Equals: true, operators.NotEquals: true, operators.In: true,

@@ -66,8 +66,8 @@ func (p *Program) Type() string { return TypeCEL }
 // A truth that was reached without reading anything unknown is exact: the
 // evaluation with all the data would take the very same steps. Where something
 // unknown was read and skipped over (`x && false`, `x || true`), the skipped part
-// could still fail, because its cost counts; see whenFinding and whereFinding
-// for what is concluded all the same.
+// could still fail, because its cost counts; see whenFinding and whereFinding for
+// what can be concluded nevertheless.
 func (p *Program) Decide(req *Request, effect Effect) Finding {
 	if p.kind.ofField() {
 		return DecidedError(errNoCondition)
@@ -100,15 +100,14 @@ func (p *Program) whenFinding(r partial, req *Request, effect Effect) Finding {
 	}
 }
 
-// settle finds out, when the expression is compiled, what Decide would find
-// for every request.
+// settle computes, when the expression is compiled, what Decide would return for every request.
 func (p *Program) settle() { p.settled = p.partially(nil) }
 
-// IsOpen reports whether a condition says nothing about the request and needs
-// the object: every request leaves it open, and it is evaluated without one.
-// Only its text needs the request. Nearly all conditions are such, so that
-// who decides them need not read the request. One that is aimed depends on
-// what the request is for.
+// IsOpen reports whether a condition does not use the request and needs the
+// object: every request leaves it open, and it is evaluated without one. Only
+// its text needs the request. Nearly all conditions are of this kind, so
+// deciding them does not require reading the request. An aimed one depends on
+// the target of the request.
 func IsOpen(c Condition) bool {
 	switch c := c.(type) {
 	case *Program:
@@ -135,9 +134,8 @@ func (p *Program) isBrief(req *Request) bool {
 	return p.bounds.Brief && (!p.uses.request || req.isTiny())
 }
 
-// partially evaluates with the later variables unknown. It cannot be
-// cancelled, so that it is kept short: what costs more stays open, and is
-// evaluated when the request is admitted.
+// partially evaluates with the later variables unknown. It cannot be cancelled, so it is kept short: an expression that
+// costs more stays open, and is evaluated in admission.
 func (p *Program) partially(req *Request) partial {
 	a := &activation{req: req, limit: firstStepLimit}
 	s := p.full

@@ -10,9 +10,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// ReadPaths are the fields of the object, stored or new, that an expression names, each once and in order: names of
-// fields, and keys of maps. A key that is computed ends its path. Nothing is known of an expression that cannot be
-// parsed.
+// ReadPaths returns the fields of the object, stored or new, that an expression names, each once and in order: names of
+// fields, and keys of maps. A computed key ends its path. For an expression that cannot be parsed it returns nothing.
 func ReadPaths(source string) (all [][]string) {
 	env, err := bareSyntax()
 	if err != nil {
@@ -33,14 +32,14 @@ func ReadPaths(source string) (all [][]string) {
 	return slices.DeleteFunc(all, func(path []string) bool { return leadsOn(path, all) })
 }
 
-// leadsOn reports whether a path only leads to a longer one.
+// leadsOn reports whether a path is only a prefix of a longer one.
 func leadsOn(path []string, all [][]string) bool {
 	return slices.ContainsFunc(all, func(other []string) bool {
 		return len(other) > len(path) && slices.Equal(other[:len(path)], path)
 	})
 }
 
-// path is the way to what an expression reads, as far as it is constant: resource.a.b, or the key in `"k" in
+// path returns the path to what an expression reads, as far as it is constant: resource.a.b, or the key in `"k" in
 // resource.m`.
 func (r reads) path(e ast.Expr) []string {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.In && len(e.AsCall().Args()) == 2 {
@@ -60,7 +59,7 @@ func (r reads) path(e ast.Expr) []string {
 	return names
 }
 
-// withoutDefault is x of x.orValue({}).
+// withoutDefault returns x for x.orValue({}).
 func withoutDefault(e ast.Expr) ast.Expr {
 	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && strings.HasPrefix(e.AsCall().FunctionName(), "or") {
 		return withoutDefault(e.AsCall().Target())

@@ -6,8 +6,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// rename replaces a variable by another. Loop variables of the old name hide
-// it; the caller has made sure that none has the new name.
+// rename replaces a variable by another. Loop variables of the old name shadow it; the caller ensures that none has the
+// new name.
 func rename(e ast.Expr, from, to string) ast.Expr {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -80,8 +80,7 @@ func renameCall(call ast.CallExpr, from, to string) ast.Expr {
 	return factory.NewCall(0, call.FunctionName(), all...)
 }
 
-// freeName returns e without loop variables of the given name, so that the
-// name can be used for something else in it: they become fresh ones.
+// freeName returns e with fresh names for loop variables of the given name, so e can use the name for something else.
 func freeName(e ast.Expr, name string) ast.Expr {
 	if !bindsName(e, name) {
 		return e

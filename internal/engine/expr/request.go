@@ -33,8 +33,7 @@ type Request struct {
 	FieldSelector fields.Requirements
 	LabelSelector labels.Requirements
 
-	// Time is the instant of the request; zero if it is not known, and then
-	// what conditions ask about it stays open.
+	// Time is the instant of the request; zero if it is not known: then conditions that look at it stay open.
 	Time time.Time
 
 	gaps  gaps
@@ -49,7 +48,7 @@ const (
 	firstStepBudget = 1_000_000
 )
 
-// firstStep is what an evaluation may cost before the request is admitted.
+// firstStep returns what an evaluation may cost before admission.
 func (r *Request) firstStep() uint64 {
 	if r == nil {
 		return firstStepLimit
@@ -63,13 +62,11 @@ func (r *Request) spend(cost uint64) {
 	}
 }
 
-// NewRequest reads the attributes of an authorization check. A selector that
-// does not parse is left out: it then implies nothing (CA-16), which is the
-// closed direction.
+// NewRequest reads the attributes of an authorization check. A selector that does not parse is left out: then it
+// implies nothing (CA-16), which fails closed.
 //
-// A connection counts as create, whichever HTTP method opens it, and a proxy
-// is about the object itself, however the URL spells its name: a condition
-// must not be got round by a GET or by a port (CA-9, PO-20).
+// A connection counts as create, whichever HTTP method opens it, and a proxy is about the object itself, however the
+// URL spells its name: a GET or a port must not evade a condition (CA-9, PO-20).
 func NewRequest(a authorizer.Attributes) *Request {
 	r := &Request{
 		Verb:        a.GetVerb(),
@@ -101,8 +98,8 @@ func NewRequest(a authorizer.Attributes) *Request {
 	return r
 }
 
-// NewRequestAt is NewRequest at an instant. Conditions see it in UTC, and no
-// finer than a server can tell instants apart: in microseconds.
+// NewRequestAt is NewRequest at an instant. Conditions see it in UTC, with the precision of the server's instants:
+// microseconds.
 func NewRequestAt(a authorizer.Attributes, at time.Time) *Request {
 	r := NewRequest(a)
 	if !at.IsZero() {
@@ -111,11 +108,10 @@ func NewRequestAt(a authorizer.Attributes, at time.Time) *Request {
 	return r
 }
 
-// isMethod tells the verbs that are HTTP methods from those that ask for
-// something else, such as impersonate-on:*:get.
+// isMethod reports whether a verb comes from an HTTP method, and is not a special verb such as impersonate-on:*:get.
 func isMethod(verb string) bool { return verbs.IsRead(verb) || verbs.Changes(verb) }
 
-// isSmall reports whether a request is within the bounds of a small one.
+// isSmall reports whether a request is within the bounds of cost.Small.
 func (r *Request) isSmall() bool { return r.within(cost.Small) }
 
 func (r *Request) isTiny() bool { return r.within(cost.Tiny) }

@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// requestValue is a Request as a CEL map. It is a view: nothing is copied
-// until a field is read, and the request stays immutable, so that it can be
-// read concurrently.
+// requestValue is a Request as a CEL map. It is a view: nothing is copied until a field is read, and the request stays
+// immutable, so it can be read concurrently.
 type requestValue Request
 
 var requestFields = []string{
@@ -26,12 +25,12 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 	switch name {
 	case "user", "uid", "groups", "extra":
 		return r.caller(name), true
-	case "userInfo": // another spelling, and so no part of the whole
+	case "userInfo": // another spelling, so it is not part of the whole
 		return types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{
 			types.String("username"): r.caller("user"), types.String("uid"): r.caller("uid"),
 			types.String("groups"): r.caller("groups"), types.String("extra"): r.caller("extra"),
 		}), true
-	case "name": // see OfEach for a request that says none
+	case "name": // see OfEach for a request without a name
 		if r.gaps.object {
 			return unknown, true
 		}
@@ -49,7 +48,7 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 	return (*impersonatedValue)(r).find(name)
 }
 
-// caller is something about the user, which may not be known.
+// caller returns an attribute of the user, which may be unknown.
 func (r *requestValue) caller(name string) ref.Val {
 	switch {
 	case name == "user" && r.gaps.name, (name == "uid" || name == "extra") && r.gaps.any:
@@ -66,9 +65,9 @@ func (r *requestValue) caller(name string) ref.Val {
 	return types.NewStringList(types.DefaultTypeAdapter, r.Groups)
 }
 
-// impersonatedValue is the part of a Request that `impersonatedRequest` shows.
-// If the request is about objects and names none, it has no name: it is about
-// objects that nobody knows yet, and an expression that asks for their name fails (PO-20).
+// impersonatedValue is the part of a Request that `impersonatedRequest` shows. If the request is about objects but does
+// not name one, it has no name: the objects are not known yet, and an expression that asks for their name fails
+// (PO-20).
 type impersonatedValue Request
 
 var impersonatedFields = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"}
@@ -96,7 +95,7 @@ func (r *impersonatedValue) find(name string) (ref.Val, bool) {
 	return nil, false
 }
 
-// extraValue is a map of lists, also when the user has no extra.
+// extraValue returns a map of lists, also when the user has no extra.
 func extraValue(extra map[string][]string) ref.Val {
 	m := make(map[string]any, len(extra))
 	for k, v := range extra {
@@ -152,8 +151,8 @@ func requirement(key, op string, values []string) map[string]any {
 	return map[string]any{"key": key, "operator": op, "values": values}
 }
 
-// asMap gives the whole as an ordinary CEL map, for the rare expression that
-// uses it as a value instead of selecting a field.
+// asMap returns the whole as an ordinary CEL map, for the rare expression that uses it as a value instead of selecting
+// a field.
 func asMap(names []string, find func(string) (ref.Val, bool)) traits.Mapper {
 	m := make(map[ref.Val]ref.Val, len(names))
 	for _, n := range names {

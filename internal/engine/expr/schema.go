@@ -26,9 +26,8 @@ type Type struct {
 	decl *apiservercel.DeclType
 }
 
-// NewType makes a Type from the OpenAPI schema of a kind; name must be unique
-// among the types given to one Compile. It returns nil for a schema that says
-// nothing, which turns the check off.
+// NewType builds a Type from the OpenAPI schema of a kind; name must be unique among the types given to one Compile. It
+// returns nil for an empty schema, which disables the check.
 func NewType(name string, schema *spec.Schema) *Type {
 	if schema == nil {
 		return nil
@@ -58,14 +57,14 @@ func mapOf(t *apiservercel.DeclType) *apiservercel.DeclType {
 	return apiservercel.NewMapType(apiservercel.StringType, t, -1)
 }
 
-// requestType declares `request`. Every field is always present, so that an
-// expression needs no has(): what the request lacks is empty.
+// requestType declares `request`. Every field is always present, so an expression needs no has(): what the request
+// lacks is empty.
 func requestType() *apiservercel.DeclType {
 	str := apiservercel.StringType
 	requirement := object("proviso.Requirement",
 		field("key", str), field("operator", str), field("values", listOf(str)))
 	selector := object("proviso.Selector", field("requirements", listOf(requirement)))
-	// As ValidatingAdmissionPolicy and the design of conditions spell it (CA-23).
+	// The spelling of ValidatingAdmissionPolicy and of the design of conditions (CA-23).
 	userInfo := object("proviso.UserInfo",
 		field("username", str), field("uid", str), field("groups", listOf(str)), field("extra", mapOf(listOf(str))))
 	return object("proviso.Request",
@@ -87,8 +86,7 @@ func requestType() *apiservercel.DeclType {
 	)
 }
 
-// impersonatedType declares `impersonatedRequest` (CA-19): what the
-// impersonator is going to do in the name of the other user.
+// impersonatedType declares `impersonatedRequest` (CA-19): what the impersonator is going to do as the other user.
 func impersonatedType() *apiservercel.DeclType {
 	str := apiservercel.StringType
 	return object("proviso.ImpersonatedRequest",

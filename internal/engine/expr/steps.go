@@ -11,15 +11,13 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// steps is a planned expression. A nil context means that there is nothing to
-// wait for, as in the first step. The activation can set a limit that is lower
-// than the planner's.
+// steps is a planned expression. A nil context means that it cannot be cancelled, as in the first step. The activation
+// can set a limit that is lower than the planner's.
 type steps interface {
 	eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error)
 }
 
-// bounded evaluates without tracking cost. The cost it reports is the most
-// that it can be.
+// bounded evaluates without tracking cost. The cost it reports is an upper bound.
 type bounded struct {
 	code interpreter.InterpretableV2
 	cost uint64
@@ -39,8 +37,8 @@ func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 	return out, b.cost, failure(out)
 }
 
-// counted evaluates without tracking cost, and gives up after so many turns of loops that it could cost too much: then
-// a metered evaluation has to find out.
+// counted evaluates without tracking cost, and gives up after so many iterations of loops that it could cost too much:
+// then a metered evaluation is needed.
 type counted struct {
 	code  interpreter.InterpretableV2
 	turn  uint64

@@ -6,11 +6,10 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// What follows shows conditions to those who reason about them without
-// evaluating them, or write them in another dialect: packages compare and compile.
+// These functions expose conditions to code that reasons about them without evaluating them, or translates them to
+// another dialect: packages compare and compile.
 
-// Syntax parses an expression and leaves its macros as they are written. It
-// is bounded as Compile is.
+// Syntax parses an expression and leaves its macros unexpanded. It is bounded like Compile.
 func (c *Compiler) Syntax(source string) (ast.Expr, Issues) { return c.parse(source) }
 
 // About writes the syntax of a where in terms of one version: object or
@@ -22,9 +21,8 @@ func About(e ast.Expr, version string) ast.Expr {
 // Binds reports whether any loop variable in the expression has the name.
 func Binds(e ast.Expr, name string) bool { return bindsName(e, name) }
 
-// Replace replaces parts of an expression whose macros are as they are written,
-// outermost first: f returns what stands in for a part, or false to have its
-// own parts looked at. The names of loop variables are left alone.
+// Replace replaces parts of an expression with unexpanded macros, outermost first: f returns the replacement of a part,
+// or false to descend into the part. The names of loop variables are not replaced.
 func Replace(e ast.Expr, f func(ast.Expr) (ast.Expr, bool)) ast.Expr {
 	if other, ok := f(e); ok {
 		return other

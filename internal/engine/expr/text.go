@@ -11,10 +11,10 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Text implements Condition: what is left of the expression when the request
-// is known, as source in terms of object, oldObject and so on. If the text
-// would be too long, or a known value cannot be written down, it mentions
-// `request` instead of the value.
+// Text implements Condition: what remains of the expression once the request is
+// known, as source in terms of object, oldObject and so on. If the text would
+// be too long, or a known value has no literal, it mentions `request` instead
+// of the value.
 func (p *Program) Text(req *Request, effect Effect) string {
 	if req == nil {
 		return p.fallback(req, effect)
@@ -37,7 +37,7 @@ func (p *Program) Text(req *Request, effect Effect) string {
 	return text
 }
 
-// folded is the expression as it was written, with the known values filled in.
+// folded returns the expression as written, with the known values filled in.
 func (p *Program) folded(req *Request) (ast.Expr, bool) {
 	e := p.written
 	if e == nil {
@@ -56,7 +56,7 @@ func (c *Compiler) compiles(text string) bool {
 	return iss == nil || iss.Err() == nil
 }
 
-// fallback is the expression as it was written. It always fits.
+// fallback returns the expression as written. It always fits.
 func (p *Program) fallback(req *Request, effect Effect) string {
 	if p.kind == When {
 		return p.source
@@ -76,8 +76,8 @@ func (p *Program) fallback(req *Request, effect Effect) string {
 	return "[" + strings.Join(versions, ", ") + "]." + quantifier + "(resource, " + p.source + "\n)"
 }
 
-// versionsOf names the versions of the object that a request with this verb
-// touches. Both are the same where it is read (RD-4).
+// versionsOf names the versions of the object that a request with this verb touches. For a read, both are the same
+// (RD-4).
 func versionsOf(verb string) []string {
 	switch {
 	case verb == verbs.Create || verbs.IsRead(verb):
@@ -135,8 +135,7 @@ func forTarget(e ast.Expr, effect Effect) ast.Expr {
 // time of admission.
 func allExist(verb string) bool { return verbs.IsRequest(verb) }
 
-// everExists is what is left of a where that holds for every object: that
-// there is one.
+// everExists returns what remains of a where that holds for every object: that one exists.
 func everExists(verb string) ast.Expr {
 	if !allExist(verb) {
 		return anyExists(Allow)
@@ -156,8 +155,7 @@ func joined(op string, a, b ast.Expr) ast.Expr {
 	return factory.NewCall(0, op, a, b)
 }
 
-// anyExists closes the case that there is no version at all: an allow does not
-// hold then, a deny does.
+// anyExists covers the case without any version: then an allow does not hold, and a deny does.
 func anyExists(effect Effect) ast.Expr {
 	if effect == Allow {
 		return factory.NewCall(0, operators.LogicalOr,
@@ -171,8 +169,7 @@ func compareNull(name, op string) ast.Expr {
 	return factory.NewCall(0, op, factory.NewIdent(0, name), factory.NewLiteral(0, types.NullValue))
 }
 
-// truncateText cuts text that is too long in a way that does not parse, so
-// that it cannot be taken for the condition.
+// truncateText cuts text that is too long in a way that does not parse, so it cannot be mistaken for the condition.
 func truncateText(s string) string {
 	const mark = " … (truncated)"
 	cut := MaxLength - len(mark)

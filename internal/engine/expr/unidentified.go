@@ -10,23 +10,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Unidentified is a user of whom not everything is known, as in questions
+// Unidentified is a user about whom not everything is known, as in questions
 // about a user without a login, or about an unnamed member of a group: there
-// may be other groups, a UID and extra, and perhaps the name is not known.
-// What conditions ask about these stays open, and is never invented (TR-21).
+// may be other groups, a UID and extra, and the name may be unknown. Conditions
+// that look at these stay open; values are never invented (TR-21).
 type Unidentified struct {
 	user.DefaultInfo
 	// Nameless is set if the name is not known.
 	Nameless bool
 }
 
-// gaps is what is not known of a request: of its caller, the name of its
-// caller, and the name of its object.
+// gaps says what is not known about a request: something about its caller, the name of its caller, or the name of its
+// object.
 type gaps struct{ any, name, object bool }
 
-// Unnamed is the request with an object whose name is not known. What
-// conditions ask about the name stays open, also where OfEach would look at
-// each object.
+// Unnamed returns the request with an object whose name is not known. Conditions that look at the name stay open, also
+// where OfEach would look at each object.
 func (r *Request) Unnamed() *Request {
 	other := *r
 	other.Name, other.gaps.object = "", true
@@ -36,8 +35,8 @@ func (r *Request) Unnamed() *Request {
 // Unidentified reports whether something about the caller is not known.
 func (r *Request) Unidentified() bool { return r != nil && r.gaps.any }
 
-// someGroups is a list of groups of which only some are known. It answers what
-// these settle; everything else is unknown.
+// someGroups is a list of groups of which only some are known. It answers what the known ones settle; everything else
+// is unknown.
 type someGroups struct{ known []string }
 
 var _ traits.Lister = someGroups{}
@@ -50,8 +49,7 @@ func (g someGroups) Contains(value ref.Val) ref.Val {
 	return unknown
 }
 
-// Iterator implements traits.Iterable: the known ones, and then one that
-// stands for all others.
+// Iterator implements traits.Iterable: the known groups, and then one that stands for all others.
 func (g someGroups) Iterator() traits.Iterator { return &groupsIterator{known: g.known} }
 
 // Get implements traits.Indexer.

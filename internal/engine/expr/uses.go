@@ -10,7 +10,7 @@ type usage struct {
 	name    bool // it may refer to `request.name`
 	where   bool // it may refer to `request.namespace`
 	time    bool // it may refer to `request.time`
-	action  bool // it may refer to what is asked for: the verb, the resource, the name, the selectors or the operation
+	action  bool // it may refer to the action: the verb, the resource, the name, the selectors or the operation
 	place   bool // it refers to `namespaceObject`
 	later   bool // it refers to something that only admission knows
 	selects int  // number of field selections and calls
@@ -80,8 +80,7 @@ func (u *usage) ident(name string, bound []string) {
 			return
 		}
 	}
-	// The checker writes a leading dot where a loop variable of the same name
-	// had to be stepped over.
+	// The checker writes a leading dot where it had to skip a loop variable of the same name.
 	if len(name) > 0 && name[0] == '.' {
 		name = name[1:]
 	}
@@ -96,8 +95,7 @@ func (u *usage) ident(name string, bound []string) {
 	}
 }
 
-// isAside reports whether a field of the request says who asks, or where, and
-// not what is asked for.
+// isAside reports whether a field of the request describes the caller or the place, and not the action.
 func isAside(field string) bool {
 	switch field {
 	case "user", "uid", "groups", "extra", "userInfo", "namespace", "time":
@@ -106,18 +104,16 @@ func isAside(field string) bool {
 	return false
 }
 
-// Looks is what a condition may look at beside the object. Where is the
-// namespace of the request and Time its instant, which are parts of it, and
-// Action what is asked for: another part of it, or the operation.
+// Looks is what a condition may look at in addition to the object. Where, the namespace of the request, and Time, its
+// instant, are parts of the request. Action is the requested action: another part of the request, or the operation.
 type Looks struct{ Request, Where, Action, Time, Namespace bool }
 
-// Looker is a condition that says so by itself.
+// Looker is a condition that knows what it looks at.
 type Looker interface {
 	Looks() Looks
 }
 
-// LooksOf says what a condition may look at. Of one that does not say, it is
-// everything.
+// LooksOf returns what a condition may look at: everything, if the condition is not a Looker.
 func LooksOf(c Condition) Looks {
 	switch c := c.(type) {
 	case nil:

@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// maxValues bounds how many parts of a condition are shown, and maxValue the length of one.
+	// maxValues bounds how many parts of a condition are shown, and maxValue the length of each value.
 	maxValues = 64
 	maxValue  = 256
 )
 
-// PartValue is a part of a condition with what it evaluates to.
+// PartValue is a part of a condition with its value.
 type PartValue struct {
 	// Depth is how deep the part is nested; the whole has 0.
 	Depth int
-	// Text is the part, as source.
+	// Text is the source of the part.
 	Text string
-	// Value is its value as source, or what it is if that would be too long.
+	// Value is its value as source, or a description if that would be too long.
 	Value string
 	// Err is set if it cannot be evaluated.
 	Err error
 }
 
-// Values evaluates every part of what is left of a condition, for people:
-// nothing is decided with it. A part is listed before its own parts. Parts
-// inside of loops are not listed, since they have many values. All of them
-// together cost at most what one evaluation may.
+// Values evaluates every part of what remains of a condition, for people: no
+// decision is made from it. A part is listed before its own parts. Parts inside
+// loops are not listed, since they have many values. All parts together cost at
+// most as much as one evaluation may.
 //
 // The namespace is read by the server and not told by the caller, so that
 // only truths about it are shown.
@@ -69,13 +69,13 @@ type valuer struct {
 	out  []PartValue
 }
 
-// visit lists e and what is below it.
+// visit lists e and its parts.
 func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 	switch e.Kind() {
 	case ast.LiteralKind, ast.IdentKind:
 		return
 	case ast.SelectKind:
-		v.show(ctx, e, depth) // the parts of a path say nothing that it does not
+		v.show(ctx, e, depth) // the parts of a path add nothing to its value
 		return
 	case ast.CallKind:
 	default:
@@ -107,7 +107,8 @@ func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 	}
 }
 
-// optional are the steps of a path whose fields may be missing. Only its end has a value that people know.
+// optional are the steps of a path whose fields may be missing. Only the end of the path has a value that means
+// something to people.
 var optional = map[string]bool{operators.OptSelect: true, operators.OptIndex: true, "orValue": true, "value": true, "hasValue": true, "or": true}
 
 // visitOptional lists a path with optional steps as one part.
@@ -160,7 +161,7 @@ func (v *valuer) eval(ctx context.Context, source string) (ref.Val, error) {
 	return val, nil
 }
 
-// valueText is a value as source, or in words if it is too long for that.
+// valueText returns a value as source, or in words if that is too long.
 func valueText(val ref.Val) string {
 	if lit, ok := text.Literal(val); ok {
 		if text := text.Source(lit); len(text) <= maxValue {

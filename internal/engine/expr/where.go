@@ -7,10 +7,9 @@ import (
 
 // whereFinding concludes from a partial evaluation of a where.
 //
-// An allow needs a version of the object that is of the resource's own kind,
-// so it is never True before admission. A deny applies where the expression is
-// true or fails, so that skipping over a part that may fail does no harm to
-// True.
+// An allow needs a version of the object that is of the resource's own kind, so
+// it is never True before admission. A deny applies where the expression is
+// true or fails, so skipping a part that may fail does not invalidate True.
 func (p *Program) whereFinding(r partial, req *Request, effect Effect) Finding {
 	if effect == Allow {
 		switch {
@@ -34,9 +33,8 @@ func (p *Program) whereFinding(r partial, req *Request, effect Effect) Finding {
 	}
 }
 
-// evaluateWhere evaluates the expression for the stored and for the new
-// object, whichever exist. On a connection that the rule names, the only
-// version is what the connection goes to; on others there is none.
+// evaluateWhere evaluates the expression for the stored and for the new object, whichever exist. On a connection that
+// the rule names, the only version is the target; on other connections there is none.
 func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
 	var existing [2]*loaded
 	n := 0
@@ -58,9 +56,8 @@ func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect
 	return p.anyVersion(ctx, req, data, existing[:n])
 }
 
-// everyVersion is the where of an allow: old && new, and at least one of them.
-// As with &&, a version that is false outweighs one that fails. Whatever a
-// version is that nobody knows, it does not mend the failure of the other.
+// everyVersion is the where of an allow: old && new, and at least one of them. As with &&, a false version outweighs
+// one that fails. An unknown version, whatever it is, cannot undo the failure of the other.
 func (p *Program) everyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
 	var failure error
 	for _, v := range vs {
@@ -77,9 +74,8 @@ func (p *Program) everyVersion(ctx context.Context, req *Request, data *Data, vs
 	return len(vs) > 0 && failure == nil, failure
 }
 
-// anyVersion is the where of a deny: it applies if any version matches or
-// fails. A deny whose object cannot be had must not be slipped out of, so that
-// no version at all counts as one that cannot be read.
+// anyVersion is the where of a deny: it applies if any version matches or fails. It must not be possible to evade a
+// deny because its object is not available, so having no version at all counts as one that cannot be read.
 func (p *Program) anyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
 	if len(vs) == 0 {
 		vs = []*loaded{{err: errNoVersion}}

@@ -10,21 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// state is one way in which an attribute can be: it has a value, or the path
-// to it ends early, in nothing or in null.
+// state is one possible state of an attribute: it has a value, or the path to it ends early, in a missing field or in
+// null.
 type state struct {
 	value any // nil: the path ends early
 	depth int // where it ends: at path[depth]
 	null  bool
-	// stands tells that the value stands for all that are in no comparison and
-	// no selector.
+	// stands is true if the value represents all values that are in no comparison and no selector.
 	stands bool
 }
 
 // states lists the states that match the selectors: the values that it is
-// compared with or selected by, one that stands for all others, and the ways
-// of being absent. It is empty if the attribute is used freely but could have
-// values that are not listed.
+// compared with or selected by, one that represents all others, and the ways of
+// being absent. It is empty if the attribute is used in other ways but could
+// have values that are not listed.
 func (a *attribute) states(req *Request) []state {
 	values, others := a.values(req)
 	if a.free && others {
@@ -56,8 +55,8 @@ func (a *attribute) states(req *Request) []state {
 
 func (a *attribute) inMetadata() bool { return a.path[0] == "metadata" }
 
-// values returns the values that match and tell apart, and whether values that
-// are in none of the comparisons and selectors match as well.
+// values returns the relevant values that match, and whether values that are in none of the comparisons and selectors
+// match as well.
 func (a *attribute) values(req *Request) (out []any, others bool) {
 	candidates := a.candidates(req)
 	for _, v := range candidates {
@@ -133,7 +132,7 @@ func (a *attribute) candidates(req *Request) []any {
 	return out
 }
 
-// other returns a value that is none of the given.
+// other returns a value that differs from all given ones.
 func (a *attribute) other(values []any) any {
 	for i := int64(1); ; i++ {
 		var v any = fmt.Sprintf("other-%d", i)
@@ -166,7 +165,7 @@ func (a *attribute) matches(req *Request, value any) bool {
 	return a.selected(req, text)
 }
 
-// numeric requirements are only used for what they say about presence.
+// numeric requirements are only used for presence.
 func numeric(op selection.Operator) bool {
 	return op == selection.GreaterThan || op == selection.LessThan
 }
@@ -184,9 +183,8 @@ func (a *attribute) selected(req *Request, text string) bool {
 	return true
 }
 
-// mayBeAbsent reports whether an object without the attribute can match. A
-// missing field is selected like an empty one; which text that is depends on
-// the resource, so that any of them suffices.
+// mayBeAbsent reports whether an object without the attribute can match. A missing field is selected like an empty one;
+// its text depends on the resource, so any of them suffices.
 func (a *attribute) mayBeAbsent(req *Request) bool {
 	if a.label {
 		for _, r := range req.LabelSelector {
@@ -225,7 +223,7 @@ func world(use []*attribute, states []state) (map[string]any, bool) {
 	return object, true
 }
 
-// put sets a value, making what leads to it.
+// put sets a value, and creates its parents.
 func put(object map[string]any, path []string, value any) bool {
 	object, ok := inside(object, path[:len(path)-1])
 	if !ok {
@@ -239,8 +237,7 @@ func put(object map[string]any, path []string, value any) bool {
 	return true
 }
 
-// cut makes the path end at path[s.depth]. It contradicts a state in which
-// there is something.
+// cut makes the path end at path[s.depth]. That contradicts a state in which the path has a value.
 func cut(object map[string]any, path []string, s state) bool {
 	object, ok := inside(object, path[:s.depth])
 	if !ok {
@@ -258,7 +255,7 @@ func cut(object map[string]any, path []string, s state) bool {
 	return !exists
 }
 
-// inside is the map at a path, which is made where there is nothing; false if something else is there.
+// inside returns the map at a path, which it creates if nothing is there; false if something else is there.
 func inside(object map[string]any, path []string) (map[string]any, bool) {
 	for _, name := range path {
 		child, exists := object[name]
@@ -279,7 +276,7 @@ func inside(object map[string]any, path []string) (map[string]any, bool) {
 const maxWorlds = 2048
 
 // eachWorld evaluates the condition for every object that the states of its attributes make possible, until visit
-// returns false. What fails does not hold. The states that visit gets are only valid until it returns.
+// returns false. A failure counts as not holding. The states that visit gets are only valid until it returns.
 func (p *Program) eachWorld(req *Request, use []*attribute, states [][]state, visit func(current []state, holds bool) bool) error {
 	worlds := 1
 	for _, s := range states {

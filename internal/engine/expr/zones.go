@@ -17,10 +17,10 @@ var zoned = map[string]bool{
 	"getHours": true, "getMilliseconds": true, "getMinutes": true, "getMonth": true, "getSeconds": true,
 }
 
-// offset is a zone that is a distance from UTC.
+// offset is a zone given as an offset from UTC.
 var offset = regexp.MustCompile(`^[+-]?\d\d:\d\d$`)
 
-// checkZones finds zones that nobody knows. One that is not written out fails when it is evaluated.
+// checkZones finds unknown zones. A zone that is not a literal fails when it is evaluated.
 func checkZones(checked *cel.Ast) (issues Issues) {
 	info := checked.NativeRep().SourceInfo()
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {

@@ -2,28 +2,29 @@ package fieldperm
 
 import "slices"
 
-// What an object carries for others (FP-15, FP-16). A controller that makes objects from it is not checked again, so
-// that an exclusive field of what is made is guarded here, on what the caller writes. Paths of the made object become
-// paths of the one that carries it; carriers nest: a cron job carries jobs, which carry pods, which carry claims.
+// What an object carries for other objects, such as templates (FP-15, FP-16). A controller that creates objects from it
+// is not checked again, so exclusive fields of the created object are guarded here, on what the caller writes. Paths of
+// the created object become paths of its carrier; carriers nest: a cron job carries jobs, which carry pods, which carry
+// claims.
 
 // carrier says where an object carries fields of another resource.
 type carrier struct {
-	// inner is the resource that is made from it.
+	// inner is the resource that is created from it.
 	inner Resource
 	// at holds the metadata and the specification of inner; nil if only single fields are copied.
 	at Path
 	// copied are single fields that a controller copies.
 	copied []copied
-	// inside is set if inner itself is not made: only what it carries in turn is.
+	// inside is set if inner itself is not created, only what it carries in turn.
 	inside bool
 	// version restricts it to one version of a custom resource; empty means all.
 	version string
 }
 
-// copied is a field of the made object and where its value comes from.
+// copied is a field of the created object and where its value comes from.
 type copied struct {
 	to, from Path
-	// whole is set if the value is not the same in both places, so that nothing inside of it can be told.
+	// whole is set if the value has different forms in the two places, so nothing inside it can be located.
 	whole bool
 }
 
@@ -49,7 +50,7 @@ var (
 )
 
 // carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when
-// a template is missing; what controllers copy field by field is what their sources do.
+// a template is missing; fields that controllers copy one by one were taken from their sources.
 var carriers = Carriers{
 	{"", "podtemplates"}:           {{inner: pods, at: path(".template")}},
 	{"", "replicationcontrollers"}: {podTemplate},
@@ -74,7 +75,7 @@ var carriers = Carriers{
 	endpoints:        {{inner: endpointSlices, copied: metadataCopied}},
 }
 
-// spellings are the older places of a field: readers of the field prefer them, or take them for it.
+// spellings are the older places of a field: readers of the field prefer them, or accept them instead.
 var spellings = map[Resource][]copied{
 	{"", "persistentvolumes"}: {
 		{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")},
@@ -108,7 +109,7 @@ func (t *Table) written(p *permission, r Resource, version string) []placed {
 	return append(all, t.carried(p, r, version)...)
 }
 
-// carried lists the places in what an object of a resource carries.
+// carried lists the places in the objects that an object of a resource carries.
 func (t *Table) carried(p *permission, r Resource, version string) []placed {
 	var all []placed
 	for _, c := range t.carriersFor(p, r, version) {
@@ -130,13 +131,14 @@ func (t *Table) carried(p *permission, r Resource, version string) []placed {
 }
 
 // guardsCarried reports whether a permission reaches into what other objects carry of a resource (FP-15). One that
-// names the resource does. One for all resources does if it is exclusive, or it could be walked round through what
-// carries it; otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
+// names the resource does. One for all resources does if it is exclusive; otherwise a carrier could be used to evade
+// it. If it is not exclusive, it does not: a caller who may change an object's labels may not thereby change those of
+// the pods created from it.
 func (p *permission) guardsCarried(r Resource) bool {
 	return slices.Contains(p.Resources, r) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
 }
 
-// spelled is the field itself and, if it is exclusive, its older places.
+// spelled returns the field itself and, if it is exclusive, its older places.
 func (p *permission) spelled(r Resource) []placed {
 	all := []placed{{p.Field, p}}
 	for _, s := range spellings[r] {
@@ -145,7 +147,7 @@ func (p *permission) spelled(r Resource) []placed {
 	return all
 }
 
-// outer says where a place of the made object is in its carrier.
+// outer returns where a place of the created object is in its carrier.
 func (c *carrier) outer(q placed) []placed {
 	var all []placed
 	if c.at != nil && (q.path.hasPrefix(specPath) || q.path.hasPrefix(metadataPath)) {
@@ -157,8 +159,8 @@ func (c *carrier) outer(q placed) []placed {
 	return all
 }
 
-// guard places an exclusive permission where the value of its field comes from. It guards and never grants: nobody who
-// may change a field may thereby change another one.
+// guard places an exclusive permission where the value of its field comes from. It guards but never grants: the right
+// to change one field does not include another one.
 func (c copied) guard(q placed) []placed {
 	switch {
 	case !q.perm.Exclusive:
@@ -171,9 +173,9 @@ func (c copied) guard(q placed) []placed {
 	return nil
 }
 
-// blunt is the permission where it is about a part of its field, or stands for another one: its condition and its
-// parameter would see another value than they were written for, so that it is exclusive for every value and cannot be
-// given for one.
+// blunt returns the permission for a place that is only a part of its field, or stands for another field: its condition
+// and its parameter would see another value than they were written for, so it is exclusive for every value and cannot
+// be granted for a single one.
 func (p *permission) blunt() *permission {
 	b := *p
 	b.when, b.ExclusiveWhen = nil, ""
@@ -181,9 +183,9 @@ func (p *permission) blunt() *permission {
 	return &b
 }
 
-// made are the fields of a resource that are checked where they are carried, and not again when a controller makes the
-// object: what lies below these paths. Its metadata is among them, as far as it is not what a template says the
-// controller itself chooses it. Nil if nothing carries the resource.
+// made returns the paths of a resource whose fields are checked in the carrier, and not again when a controller creates
+// the object. Metadata is among them, since the controller itself chooses what does not come from the template. Nil if
+// nothing carries the resource.
 func made(r Resource) []Path {
 	var all []Path
 	for _, list := range carriers {
@@ -203,7 +205,7 @@ func made(r Resource) []Path {
 	return all
 }
 
-// madeResources are those that something carries.
+// madeResources returns the resources that another one carries.
 func madeResources() map[Resource]bool {
 	all := map[Resource]bool{}
 	for _, list := range carriers {

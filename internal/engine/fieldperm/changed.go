@@ -8,15 +8,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Changed lists the fields that differ between two objects, less those that never count (FP-7), for those who have no
-// schema at hand. Metadata is compared as Kubernetes has it, everything else by its form: a map entry by entry, a list
-// as one value. Null, empty and missing are three different things.
+// Changed lists the fields that differ between two objects, except those that never count (FP-7), for callers without a
+// schema. Metadata is compared by Kubernetes' schema, everything else by its form: a map entry by entry, a list as one
+// value. Null, empty and missing are three different things.
 func Changed(old, new map[string]any) ([]Path, error) {
 	return changedFields(formless(old), formless(new))
 }
 
 // changedFields lists the fields that differ between two objects, in order and without those that never count. old is
-// nil for a new object, of which every field that is set counts.
+// nil for a new object; then every field that is set counts.
 func changedFields(old, new *typed.TypedValue) ([]Path, error) {
 	w := walker{create: old == nil, keepPaths: true}
 	if err := w.run(&node{}, old, new, nil); err != nil {
@@ -26,7 +26,7 @@ func changedFields(old, new *typed.TypedValue) ([]Path, error) {
 	return w.paths, nil
 }
 
-// anything is a value of any form. It is not a schemaless one: what is inside of it counts by itself.
+// anything is a value of any form. It is not schemaless: each field inside it counts separately.
 const anything = "anything"
 
 var formlessSchema = &schema.Schema{Types: []schema.TypeDef{{Name: anything, Atom: anythingAtom()}}}

@@ -10,7 +10,7 @@ import (
 )
 
 // CheckPath reports whether a kind of object has a field. The error names the first part of the path that the schema
-// does not have and what to write instead. Inside of what has no schema, every path is accepted.
+// does not have and what to write instead. Inside a value without a schema, every path is accepted.
 func CheckPath(p Path, t typed.ParseableType) error {
 	w := walker{schema: t.Schema}
 	tr := t.TypeRef
@@ -77,7 +77,7 @@ func suggestion(at Path, name string, m *schema.Map) string {
 	return fmt.Sprintf(": did you mean %s%s?", at, Path{Field(best)})
 }
 
-// ListKeys are the fields by which the elements of a list are told apart; none if the schema does not say so.
+// ListKeys returns the fields that identify the elements of a list; none if the schema does not name any.
 func ListKeys(p Path, t typed.ParseableType) []string {
 	w := walker{schema: t.Schema}
 	tr := t.TypeRef

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// class is a set of changed fields that take the same permissions. A request has few of them, however many fields it
+// class is a set of changed fields that need the same permissions. A request has few of them, however many fields it
 // changes.
 type class struct {
 	// needs must all be met; each has alternatives.
 	needs []need
-	// exclusive is set if the fields are out of the general verb.
+	// exclusive is set if the general verb does not cover the fields.
 	exclusive bool
-	// blind is set if the place of a changed field is not known, so that it cannot be compared with its default.
+	// blind is set if the place of a changed field is not known, so the field cannot be compared with its default.
 	blind bool
 	// first is the first changed field of the class, for messages.
 	first Path
@@ -34,7 +34,7 @@ type alternative struct{ verbs []string }
 
 func (a alternative) String() string { return strings.Join(a.verbs, " and ") }
 
-// key tells classes apart.
+// key identifies the class.
 func (c *class) key() string {
 	var b strings.Builder
 	if c.exclusive {
@@ -86,8 +86,8 @@ func (w *walker) permsAt(i int) []*permission {
 	return all
 }
 
-// extend adds the permissions of a frame to what lies above. An exclusive one replaces everything: it is never covered
-// by an ancestor's permission, and what lies below it is covered by nothing else.
+// extend adds the permissions of a frame to those above it. An exclusive one replaces all others: an ancestor's
+// permission never covers it, and nothing else covers what lies below it.
 func (w *walker) extend(above *class, i int, perms []*permission) *class {
 	var exclusive, plain []*permission
 	for _, p := range perms {

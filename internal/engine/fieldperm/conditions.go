@@ -11,8 +11,8 @@ import (
 
 // Conditions lists the exclusive fields that stand between a caller with the general verb and a write of the target, as
 // Deny conditions for an access review (PA-8). Fields whose permission the caller holds are left out. An expression
-// holds at least for every write that Decide would refuse; where a path goes through every entry of a map or list it is
-// about the whole of it. check may be nil.
+// holds at least for every write that Decide would refuse; where a path goes through every entry of a map or list, it
+// is about the whole map or list. check may be nil.
 func (t *Table) Conditions(target Target, check func(verb string) (bool, error)) []protectedattr.Condition {
 	tree := t.tree(target)
 	if !tree.exclusive {
@@ -92,7 +92,7 @@ func (p placed) expression() string {
 	}
 	changed := fmt.Sprintf("[[optional.ofNonZeroValue(object)%s, optional.ofNonZeroValue(oldObject)%s]].exists(p, p[0] != p[1]", path, path)
 	if exact && p.perm.when != nil && p.perm.pick == "" {
-		// Each macro binds a name that the declaration's own text uses.
+		// Each macro binds a name that the text of the declaration uses.
 		changed += fmt.Sprintf(" && [%s].exists(key, [p[0].orValue(dyn(null))].exists(self, [p[1].orValue(dyn(null))].exists(oldSelf, (%s))))",
 			strconv.Quote(p.lastKey()), p.perm.ExclusiveWhen)
 	}

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Decide says whether a write may change what it changes. Checks go field by field in the order of the object, and for
-// each field from the most general permission to the most specific; what is covered is not asked about again, and the
-// first field that is not covered ends it (FP-8).
+// Decide decides whether a write may change what it changes. Checks go field by field in the order of the object, and
+// for each field from the most general permission to the most specific; a covered field is not asked about again, and
+// the first uncovered field ends the decision (FP-8).
 func (t *Table) Decide(req Request) Result {
 	tree := t.tree(req.Target)
 	if req.Mode == General && !tree.exclusive {
@@ -76,8 +76,8 @@ func (d *inspection) run(old *typed.TypedValue) Result {
 		case old != nil || d.req.Default == nil || c.blind:
 			return Result{Missing: n.missing(c.first)}
 		}
-		// On create the fields do not count if they are what defaulting gives. Finding out now that they are not, with
-		// the other fields in place or without them, keeps the promise to stop at the first field that is not covered.
+		// On create, fields that equal their defaults do not count. Checking that now, with and without the other
+		// fields in place, keeps the promise to stop at the first field that is not covered.
 		if refusal := d.beyondDefaults(only(c), c); refusal != nil {
 			if d.beyondDefaults(only(c), slices.Concat([]*class{c}, pending, changed[i+1:])...) != nil {
 				return *refusal
@@ -85,7 +85,7 @@ func (d *inspection) run(old *typed.TypedValue) Result {
 		}
 		pending = append(pending, c)
 	}
-	// What counts in the end is the object without any of the fields that the caller has no permission for: fields that
+	// What counts in the end is the object without any of the fields for which the caller lacks permission: fields that
 	// default from one another must not vouch for each other.
 	if len(pending) > 0 {
 		if refusal := d.beyondDefaults(all, pending...); refusal != nil {

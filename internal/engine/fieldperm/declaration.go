@@ -8,7 +8,8 @@ import (
 
 // Declaration maps a field to a permission.
 type Declaration struct {
-	// Source is who says so, for people: shipped, FieldPermission "x", CustomResourceDefinition "y".
+	// Source names the author of the declaration, for people: shipped, FieldPermission "x", CustomResourceDefinition
+	// "y".
 	Source string
 	// stored is set for a FieldPermission object.
 	stored bool
@@ -20,20 +21,20 @@ type Declaration struct {
 	Field Path
 	// Permission is the name.
 	Permission string
-	// Parameter is set for a permission that is given for some keys or elements only.
+	// Parameter is set for a permission that is granted for single keys or elements.
 	Parameter *Parameter
-	// Exclusive takes the field out of every other permission and of the general verb.
+	// Exclusive excludes the field from every other permission and from the general verb.
 	Exclusive bool
 	// ExclusiveWhen is a CEL expression that narrows Exclusive to some values.
 	ExclusiveWhen string
 	// ReadExclusive hides the field from readers who do not hold the verb that reveals it; KeepKeys shows the keys of a
 	// hidden map.
 	ReadExclusive, KeepKeys bool
-	// Templates of pods in custom resources, in which a permission for a field of pods holds too.
+	// Templates of pods in custom resources, to which a permission for a field of pods applies, too.
 	Templates []Template
 }
 
-// Parameter says what goes into the parentheses of a verb.
+// Parameter defines what goes into the parentheses of a verb.
 type Parameter struct {
 	// From is key, value, element or a CEL expression over them.
 	From string
@@ -55,13 +56,13 @@ const (
 	unknownTreatmentTemplate = "parameter treatment %q must be empty or %s"
 )
 
-// SourceOf is the source of what a FieldPermission declares.
+// SourceOf returns the source of declarations of a FieldPermission.
 func SourceOf(fp *policyv1alpha1.FieldPermission) string {
 	return fmt.Sprintf("FieldPermission %q", fp.Name)
 }
 
-// FromFieldPermission reads a stored FieldPermission. With an error, which says what rule is broken, comes as much of
-// the declaration as could be read, so that what it excludes can stay excluded.
+// FromFieldPermission reads a stored FieldPermission. If it returns an error, which names the broken rule, it also
+// returns as much of the declaration as could be read, so what it excludes can stay excluded.
 func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error) {
 	d := Declaration{
 		Source:        SourceOf(fp),
@@ -77,7 +78,7 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 	}
 	var first error
 	if why := fp.Annotations[policyv1alpha1.AnnotationQuarantined]; why != "" {
-		// What was not understood could be what narrows it.
+		// The part that was not understood could be what narrows it.
 		first, d.ExclusiveWhen = fmt.Errorf("quarantined: %s", why), ""
 	}
 	if len(fp.Spec.Resources) == 0 && first == nil {
@@ -91,7 +92,7 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 		}
 	}
 	if (d.Exclusive || d.ReadExclusive) && (len(d.Resources) == 0 || len(d.Resources) < len(fp.Spec.Resources)) {
-		d.Resources = []Resource{{}} // whichever is meant, it stays withheld
+		d.Resources = []Resource{{}} // whichever resource is meant, the field stays withheld
 	}
 	templates, err := templatesOf(fp.Spec.Templates)
 	if d.Templates = templates; first == nil {
@@ -111,7 +112,7 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 	return d, first
 }
 
-// Validate checks a declaration without a schema and without CEL. The error says which rule is broken.
+// Validate checks a declaration without a schema and without CEL. The error names the broken rule.
 func (d *Declaration) Validate() error {
 	if err := ValidateName(d.Permission); err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// beyondDefaults takes the fields of some classes out of a new object and lets defaulting put back what it would. If
-// the fields asked about come out as they were, the caller has set nothing beyond what they may, and nil is returned;
-// otherwise the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on
-// other fields that the caller did not set either. The first class is one that is not covered.
+// beyondDefaults removes the fields of some classes from a new object and applies defaulting. If the fields asked about
+// come out unchanged, the caller has set nothing beyond their rights, and it returns nil; otherwise it returns the
+// refusal. The fields are removed together and not one by one, because a default may depend on other fields that the
+// caller did not set either. The first class is not covered.
 func (d *inspection) beyondDefaults(about func(*class) bool, classes ...*class) *Result {
 	first := classes[0]
 	failed := func() *Result {
@@ -63,7 +63,7 @@ func only(c *class) func(*class) bool {
 
 func all(*class) bool { return true }
 
-// cut is a set of places to take out of a decoded object.
+// cut is a set of places to remove from a decoded object.
 type cut struct {
 	whole  bool
 	fields map[string]*cut
@@ -93,11 +93,11 @@ func (c *cut) add(l leaf) {
 	c.whole = true
 }
 
-// gone marks what is not there any more.
+// gone marks what was removed.
 type gone struct{}
 
-// apply returns a copy without the places. What becomes empty because of it goes too: a parent that nothing was set in
-// is as if it had not been sent.
+// apply returns a copy without the places. A parent that becomes empty is removed, too: with nothing set in it, it is
+// as if it had not been sent.
 func (c *cut) apply(v any) any {
 	if c != nil && c.whole {
 		return gone{}

@@ -2,7 +2,7 @@ package fieldperm
 
 import "context"
 
-// Expressions compiles the CEL of declarations. It is handed in, so that this package needs no CEL environment.
+// Expressions compiles the CEL of declarations. It is injected, so this package needs no CEL environment.
 type Expressions interface {
 	// When compiles an exclusiveWhen.
 	When(expression string) (When, error)
@@ -16,7 +16,7 @@ type When interface {
 	Holds(ctx context.Context, change Change) (bool, error)
 }
 
-// Change is what an exclusiveWhen is about. Values are decoded JSON; nil stands for a field that is not there.
+// Change is what an exclusiveWhen is about. Values are decoded JSON; nil stands for a missing field.
 type Change struct {
 	// Key of the nearest map entry or list element, empty if the field is in none.
 	Key string

@@ -13,9 +13,9 @@ import (
 type frame struct {
 	name string
 	kind stepKind
-	// loose is set for an entry of which nothing says that it is a map's: it is written like a field.
+	// loose is set for an entry that nothing identifies as a map entry: it is written like a field.
 	loose bool
-	// list is set for an element of a keyed list whose name has not been needed yet.
+	// list is set for an element of a keyed list whose name was not needed yet.
 	list *schema.List
 	// index is the element's position in the new list, or -1.
 	index int
@@ -25,11 +25,12 @@ type frame struct {
 	guarded bool
 	// element is set for a list's element.
 	element bool
-	// opaque is set where values cannot be told apart any more: everything that might be exclusive is.
+	// opaque is set where values can no longer be distinguished: everything that might be exclusive counts as
+	// exclusive.
 	opaque bool
-	// old and new are the values here, nil where there is none.
+	// old and new are the values here; nil if there is none.
 	old, new value.Value
-	// class of what changes here, once it was needed.
+	// class of what changes here; set when it is first needed.
 	class *class
 	// reset holds the fields below that the endpoint sets itself.
 	reset *fieldpath.Set
@@ -42,10 +43,10 @@ const (
 	fieldStep          // a field of the schema
 	entryStep          // a key of a map, or a field that no schema knows
 	itemStep           // an element of a list
-	anyStep            // every entry, where they cannot be told apart
+	anyStep            // every entry, where they cannot be distinguished
 )
 
-// step is the path element of frame i.
+// step returns the path element of frame i.
 func (w *walker) step(i int) Element {
 	f := &w.frames[i]
 	switch f.kind {
@@ -63,7 +64,7 @@ func (w *walker) step(i int) Element {
 	return Key(f.name)
 }
 
-// item is the value that names a list's element: both have the same key.
+// item returns a value with the element's key: old and new have the same key.
 func (f *frame) item() value.Value {
 	if f.new != nil {
 		return f.new
@@ -71,7 +72,7 @@ func (f *frame) item() value.Value {
 	return f.old
 }
 
-// path is the path of the top frame.
+// path returns the path of the top frame.
 func (w *walker) path() Path {
 	p := make(Path, 0, len(w.frames)-1)
 	for i := 1; i < len(w.frames); i++ {
@@ -80,7 +81,7 @@ func (w *walker) path() Path {
 	return p
 }
 
-// before reports whether the top frame's path comes before p, without making it.
+// comesBefore reports whether the top frame's path comes before p, without building it.
 func (w *walker) comesBefore(p Path) bool {
 	n := len(w.frames) - 1
 	for i := range min(n, len(p)) {
@@ -122,8 +123,8 @@ func (w *walker) finishPush(f frame, guarded bool) {
 	w.frames = append(w.frames, f)
 }
 
-// enter appends what of n's children the frame matches. A key in brackets also matches a field of that name, and the
-// other way round where no schema tells fields from keys.
+// enter appends the children of n that the frame matches. A key in brackets also matches a field of that name, and vice
+// versa where no schema distinguishes fields from keys.
 func (w *walker) enter(n *node, f *frame) {
 	if f.kind != itemStep && n.fields != nil {
 		w.reach(n.fields[f.name])
@@ -177,7 +178,7 @@ func (w *walker) leaf() leaf {
 	return l
 }
 
-// itemName is how a keyed list's element is called: by the value of its key, or by name=value where it has several.
+// itemName returns the name of a keyed list's element: the value of its key, or name=value where it has several keys.
 func (w *walker) itemName(list *schema.List, item value.Value) string {
 	if item == nil || !item.IsMap() {
 		return ""
@@ -202,7 +203,7 @@ func (w *walker) itemName(list *schema.List, item value.Value) string {
 	return strings.Join(parts, ",")
 }
 
-// keyText is a scalar as it appears in brackets.
+// keyText returns a scalar as it appears in brackets.
 func keyText(v value.Value) string {
 	switch {
 	case v.IsString():

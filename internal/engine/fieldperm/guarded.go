@@ -12,12 +12,12 @@ type Guarded struct {
 	Verb string
 	// Everywhere is set if the permission is for all resources.
 	Everywhere bool
-	// Exclusive is set if the field is out of the general verb, Sometimes if only for some values.
+	// Exclusive is set if the general verb does not cover the field, Sometimes if only for some values.
 	Exclusive, Sometimes bool
 }
 
 // In lists the permissions that guard fields of one version of a resource, in the order of the fields, from the most
-// general to the most specific. One that does not compile cannot be granted, and is left out.
+// general to the most specific. A permission that does not compile cannot be granted, and is left out.
 func (t *Table) In(r Resource, version string) []Guarded {
 	all := slices.DeleteFunc(t.place(treeKey{resource: r, version: version}), func(p placed) bool { return p.perm.broken })
 	slices.SortFunc(all, func(a, b placed) int {

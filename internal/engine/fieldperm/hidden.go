@@ -7,22 +7,22 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// RevealPrefix makes a permission's name into the verb that shows a hidden field.
+// RevealPrefix turns a permission's name into the verb that shows a hidden field.
 const RevealPrefix = "reveal:"
 
-// Hidden is a field that readers see only with a verb.
+// Hidden is a field that readers only see with a verb.
 type Hidden struct {
-	// Permission is the name; RevealPrefix in front of it is the verb. Source is who declares it.
+	// Permission is the name; the verb is RevealPrefix followed by it. Source names the declaration.
 	Permission, Source string
 	// Field is where objects of the resource have it. It does not end with empty brackets.
 	Field Path
 	// Keys shows the keys of a map, with empty values.
 	Keys bool
-	// Exclusive tells that the general right to write the object does not cover the field.
+	// Exclusive is true if the general right to write the object does not cover the field.
 	Exclusive bool
 }
 
-// Verb is the verb that shows the field.
+// Verb returns the verb that shows the field.
 func (h Hidden) Verb() string { return RevealPrefix + h.Permission }
 
 // HidesAny reports whether any field of any resource is hidden.
@@ -39,7 +39,7 @@ func (t *Table) Hidden(r Resource) []Hidden {
 	return t.hidden[Resource{}]
 }
 
-// conceal lists what is hidden of every resource that differs from any other.
+// conceal computes the hidden fields of every resource that has its own, and those of all others.
 func (t *Table) conceal() {
 	hides := slices.DeleteFunc(slices.Clone(t.perms), func(p *permission) bool { return !p.ReadExclusive })
 	if len(hides) == 0 {
@@ -98,7 +98,7 @@ func (t *Table) hiddenInTemplates(p *permission, r Resource) []Path {
 	return all
 }
 
-// validateHidden checks what a hidden field may not be.
+// validateHidden refuses fields that must not be hidden.
 func (d *Declaration) validateHidden() error {
 	if !d.ReadExclusive {
 		if d.KeepKeys {
@@ -120,7 +120,7 @@ func (d *Declaration) validateHidden() error {
 	return nil
 }
 
-// neededOfSome are the fields that subresources of the declared resources are made of.
+// neededOfSome returns the fields from which subresources of the declared resources are built.
 func (d *Declaration) neededOfSome() []Path {
 	var all []Path
 	for _, r := range d.Resources {
@@ -138,19 +138,19 @@ func (d *Declaration) neededOfSome() []Path {
 
 var (
 	selectorPath = path(".spec.selector")
-	// neededOfAll identify an object, or say to clients what has become of it.
+	// neededOfAll identify an object, or tell clients about its state.
 	neededOfAll = []Path{
 		path(".apiVersion"), path(".kind"), path(".metadata.name"), path(".metadata.namespace"), path(".metadata.uid"),
 		path(".metadata.resourceVersion"), path(".metadata.managedFields"), path(".metadata.deletionTimestamp"),
 		path(".metadata.generation"), path(".metadata.creationTimestamp"),
 	}
-	// neededOfPods say where the log of a container is.
+	// neededOfPods locate the log of a container.
 	neededOfPods = []Path{
 		nodeNamePath, path(".spec.containers[].name"), path(".spec.initContainers[].name"), path(".spec.ephemeralContainers[].name"),
 	}
 )
 
-// Overlaps reports whether one of two fields is at the other one, or below it.
+// Overlaps reports whether one of two fields equals the other one, or is below it.
 func (p Path) Overlaps(q Path) bool { return p.leadsTo(q) || q.leadsTo(p) }
 
 // LeadsTo reports whether a field is at this path or below it, however fields and entries are written.
@@ -159,7 +159,7 @@ func (p Path) LeadsTo(q Path) bool { return p.leadsTo(q) }
 // OverlapsAny reports whether the field overlaps with one of several.
 func (p Path) OverlapsAny(all []Path) bool { return slices.ContainsFunc(all, p.Overlaps) }
 
-// Scales are the fields that the scale subresource of a resource is made of.
+// Scales returns the fields from which the scale subresource of a resource is built.
 func (t *Table) Scales(r Resource) []Path {
 	if t == nil {
 		return nil
@@ -168,7 +168,7 @@ func (t *Table) Scales(r Resource) []Path {
 }
 
 // CheckHidden reports why a field cannot be hidden by the schema of its kind; nil if it can. Elements of a list are
-// shown without the field, or not at all: one of them cannot be told from others by a reader who does not see its key.
+// shown without the field, but a key must not be hidden: without it a reader cannot tell the elements apart.
 func CheckHidden(p Path, t typed.ParseableType) error {
 	tr := t.TypeRef
 	for i, e := range p {
@@ -191,7 +191,7 @@ func CheckHidden(p Path, t typed.ParseableType) error {
 	return nil
 }
 
-// HidingResources are the resources that have hidden fields; the zero Resource stands for all that are not listed.
+// HidingResources returns the resources that have hidden fields; the zero Resource stands for all that are not listed.
 func (t *Table) HidingResources() []Resource {
 	if !t.HidesAny() {
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // An atomic or schemaless value is one field, but an exclusive declaration may reach into it: otherwise such a value
-// would be a way round it. What follows looks for exactly those places.
+// could be used to evade it. These functions look for exactly those places.
 
 // exclusiveBelow reports whether an exclusive permission lies below the top frame.
 func (w *walker) exclusiveBelow() bool {
@@ -24,8 +24,7 @@ func (w *walker) exclusiveBelow() bool {
 	return false
 }
 
-// inside charges the exclusive places inside of a changed value and reports whether anything else of it has changed
-// too.
+// inside charges the exclusive places inside a changed value and reports whether anything else in it has changed, too.
 func (w *walker) inside(old, new value.Value) (rest bool) {
 	switch {
 	case (old == nil || old.IsNull()) && (new == nil || new.IsNull()):
@@ -51,7 +50,7 @@ func (w *walker) inside(old, new value.Value) (rest bool) {
 	return true
 }
 
-// insideOf looks at one entry and reports whether something of it is left to its parent.
+// insideOf checks one entry and reports whether a change remains that counts for its parent.
 func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	if l != nil && r != nil && value.EqualsUsing(w.alloc, l, r) {
 		return false
@@ -67,8 +66,8 @@ func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	return true
 }
 
-// insideList compares by position, since nothing says what tells the elements apart; in a new list, or one that is
-// gone, all elements are. If that cannot be right, everything that might be exclusive is.
+// insideList compares by position, since nothing identifies the elements; in a new or removed list, all elements have
+// changed. If comparing by position cannot be right, everything that might be exclusive counts as changed.
 func (w *walker) insideList(old, new value.Value) (rest bool) {
 	before, after := w.asList(old), w.asList(new)
 	defer w.free(before)

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// list compares two sets or keyed lists, in which order means nothing. A list whose elements cannot be told apart by
-// what the schema says is compared as a single value, which takes a more general permission and never a lesser one.
+// list compares two sets or keyed lists, in which order does not matter. A list whose elements the schema does not
+// identify is compared as a single value, which needs a more general permission, never a lesser one.
 func (w *walker) list(tr schema.TypeRef, t *schema.List, old, new value.Value) {
 	before, after := w.asList(old), w.asList(new)
 	defer w.free(before)
@@ -50,8 +50,8 @@ func length(l value.List) int {
 	return l.Length()
 }
 
-// inStep reports whether both lists have elements of the same keys in the same order, which is almost always so and
-// needs no memory. ok is false if an element has no key.
+// inStep reports whether both lists have elements with the same keys in the same order, which is almost always the case
+// and needs no memory. ok is false if an element has no key.
 func (w *walker) inStep(t *schema.List, before, after value.List) (same, ok bool) {
 	n, m := length(before), length(after)
 	same = n == m
@@ -72,8 +72,8 @@ func (w *walker) inStep(t *schema.List, before, after value.List) (same, ok bool
 	return same, true
 }
 
-// shuffled pairs elements by key. The n-th element of a key is paired with the n-th of that key before: keys are unique
-// in what Kubernetes accepts, and where they are not every difference still counts.
+// shuffled pairs elements by key. The n-th element with a key is paired with the former n-th element with that key:
+// keys are unique in what Kubernetes accepts, and where they are not every difference still counts.
 func (w *walker) shuffled(t *schema.List, before, after value.List) {
 	type occurrence struct {
 		key string
@@ -130,7 +130,7 @@ func (w *walker) elements(t *schema.List, before value.List, i int, after value.
 	w.pop()
 }
 
-// appendKeyAt appends what tells a list's element from others.
+// appendKeyAt appends the key of a list's element.
 func (w *walker) appendKeyAt(b []byte, t *schema.List, l value.List, i int) ([]byte, bool) {
 	item := l.AtUsing(w.alloc, i)
 	defer w.alloc.Free(item)
@@ -173,7 +173,7 @@ func (w *walker) keyDefault(t *schema.List, name string) any {
 	return field.Default
 }
 
-// appendScalar writes a scalar so that different ones have different text, and equal numbers the same.
+// appendScalar writes a scalar such that different ones have different text, and equal numbers the same text.
 func appendScalar(b []byte, v value.Value) ([]byte, bool) {
 	switch {
 	case v.IsString():

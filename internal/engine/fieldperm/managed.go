@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// managed charges a field whose managers change although its value does not.
+// managed charges a field whose managers change but not its value.
 func (w *walker) managed(tr schema.TypeRef, path fieldpath.Path) {
 	depth := len(w.frames)
 	at := []schema.TypeRef{tr}
@@ -18,7 +18,7 @@ func (w *walker) managed(tr schema.TypeRef, path fieldpath.Path) {
 		tr = w.follow(tr, e)
 		at = append(at, tr)
 	}
-	// The key of a list's element says no more than that the element is there.
+	// The key of a list's element says only that the element exists.
 	if n := len(path); n > 1 && path[n-1].FieldName != nil && isKeyOf(path[n-2], *path[n-1].FieldName) {
 		w.pop()
 		path, at = path[:n-1], at[:n]
@@ -38,8 +38,8 @@ func isKeyOf(e fieldpath.PathElement, field string) bool {
 	return e.Key != nil && slices.ContainsFunc(*e.Key, func(f value.Field) bool { return f.Name == field })
 }
 
-// counts reports whether the managed field at the top frame is one: it has not changed, and it is not just the parent
-// of fields that have managers of their own.
+// counts reports whether the managed field at the top frame is to be charged: its value has not changed, and it is not
+// just the parent of fields that have their own managers.
 func (w *walker) counts(tr schema.TypeRef, path fieldpath.Path) bool {
 	f := w.top()
 	if len(w.frames) > 1 && w.identity() {
@@ -89,7 +89,7 @@ func (w *walker) claimScale() {
 	w.pop()
 }
 
-// follow enters what a path element of managedFields leads to, and returns its type.
+// follow enters the target of a path element of managedFields, and returns its type.
 func (w *walker) follow(tr schema.TypeRef, e fieldpath.PathElement) schema.TypeRef {
 	f := frame{index: -1}
 	top := w.top()
@@ -126,7 +126,7 @@ func untyped() schema.TypeRef {
 	return schema.TypeRef{NamedType: &name}
 }
 
-// itemOf finds the element of a list; nil if it is not there.
+// itemOf finds the element of a list; nil if it does not exist.
 func itemOf(v value.Value, e fieldpath.PathElement) value.Value {
 	if v == nil || !v.IsList() {
 		return nil
@@ -151,7 +151,7 @@ func hasKey(item value.Value, key value.FieldList) bool {
 	return len(key) > 0
 }
 
-// elementName is how itemName calls the element.
+// elementName returns the name that itemName gives the element.
 func elementName(list *schema.List, e fieldpath.PathElement) string {
 	switch {
 	case e.Index != nil:

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// VerbPrefix makes a permission's name into the verb that authorizers see.
+// VerbPrefix turns a permission's name into the verb that authorizers see.
 const VerbPrefix = "granular:"
 
 // Verb is the verb that stands for reaching admission at all without the general one.
@@ -19,8 +19,8 @@ const maxNameLength = 63
 
 var lowerCamelCase = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 
-// ValidateName checks a permission's name (FP-1). The error says which rule is broken. That a name should be a noun,
-// and be about the concept rather than the field, no program can tell.
+// ValidateName checks a permission's name (FP-1). The error names the broken rule. A program cannot check that a name
+// is a noun, and about the concept rather than the field.
 func ValidateName(name string) error {
 	if name == "" {
 		return fmt.Errorf("permission must have a name, such as example.com/selfDestruct")

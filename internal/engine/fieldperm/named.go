@@ -1,7 +1,7 @@
 package fieldperm
 
-// Named lists where objects of a resource have the fields of a permission in a version, those of what they carry
-// included. It is false if nothing declares the permission, or if a declaration of it cannot be read.
+// Named lists where objects of a resource have the fields of a permission in a version, including what they carry.
+// declared is false if nothing declares the permission, or if a declaration of it cannot be read.
 func (t *Table) Named(permission string, r Resource, version string) (fields []Hidden, declared bool) {
 	if t == nil {
 		return nil, false
@@ -21,8 +21,8 @@ func (t *Table) Named(permission string, r Resource, version string) (fields []H
 	return fields, declared
 }
 
-// Placed lists where objects of a resource have a field that some resources have, that of what they carry included. No
-// table knows the built-in resources only.
+// Placed lists where objects of a resource have a field that some resources have, including what they carry. A nil
+// table knows only the built-in resources.
 func (t *Table) Placed(resources []Resource, field Path, r Resource) []Hidden {
 	if t == nil {
 		t = &Table{carriers: carriers}

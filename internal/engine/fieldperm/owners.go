@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Who manages a field decides what the next apply of others does: it removes what its manager has applied before and
-// leaves out now, unless another manager has it too, and it conflicts with other managers. So a user who may not change
-// a field may not change who manages it either: by writing managedFields, by emptying them, or by applying what is
-// there already, in their own name or, since any name can be given, in another's. Where the value itself has changed,
-// the change has been checked, and what follows from it for its managers is the server's doing.
+// The managers of a field decide what the next apply does: it removes what its manager has applied before and now
+// leaves out, unless another manager has it too, and it conflicts with other managers. So a user who may not change a
+// field may not change its managers either: by writing managedFields, by emptying them, or by applying the existing
+// value, under their own name or, since any name can be given, under another one. Where the value itself has changed,
+// the change has been checked, and the server derives the managers from it.
 
 // owner identifies an entry of managedFields as Kubernetes does: an applier has one entry, an updater one per version.
 type owner struct{ manager, operation, version, subresource string }
@@ -32,13 +32,13 @@ type owned struct {
 const (
 	applied = string(metav1.ManagedFieldsOperationApply)
 	updated = string(metav1.ManagedFieldsOperationUpdate)
-	// Names that Kubernetes gives to entries it makes itself.
+	// Names that Kubernetes gives to entries that it creates itself.
 	firstApplied = "before-first-apply"
 	ancient      = "ancient-changes"
 	maxUpdaters  = 10
 )
 
-// readOwners reads managedFields. Of two entries of one owner the last counts, as it does to Kubernetes.
+// readOwners reads managedFields. Of two entries of one owner the last counts, as in Kubernetes.
 func readOwners(entries []metav1.ManagedFieldsEntry) map[owner]owned {
 	all := make(map[owner]owned, len(entries))
 	for _, e := range entries {
@@ -71,8 +71,8 @@ type handover struct {
 	fields  *fieldpath.Set
 }
 
-// handovers compares the entries of two objects. What Kubernetes does on its own is left out: the entry for what was
-// there before the first apply, and the merging of the oldest updaters.
+// handovers compares the entries of two objects. What Kubernetes does by itself is left out: the entry for fields from
+// before the first apply, and the merging of the oldest updaters.
 func handovers(before, after map[owner]owned) ([]handover, error) {
 	var all []handover
 	add := func(o owner, v owned, lost bool, without *owned) error {
@@ -123,8 +123,8 @@ func handovers(before, after map[owner]owned) ([]handover, error) {
 	return withoutMerged(all, before, after), nil
 }
 
-// withoutMerged leaves out what moves from updaters that are gone to the entry in which Kubernetes collects the oldest
-// ones: the fields keep an updater, and nothing that anybody applies later ends otherwise.
+// withoutMerged leaves out fields that move from removed updaters to the entry in which Kubernetes collects the oldest
+// ones: the fields keep an updater, so no later apply has a different result.
 func withoutMerged(all []handover, before, after map[owner]owned) []handover {
 	updaters := 0
 	for o := range before {
@@ -191,7 +191,7 @@ func ManagedChanges(old, new []metav1.ManagedFieldsEntry) ([]Path, error) {
 	return all, nil
 }
 
-// owners refuses a change of who manages a field that the caller may not change.
+// owners refuses a change of the managers of a field that the caller may not change.
 func (d *inspection) owners(old *typed.TypedValue) *Result {
 	if d.req.Managers == nil {
 		return nil
@@ -210,7 +210,7 @@ func (d *inspection) owners(old *typed.TypedValue) *Result {
 			}
 			was, is, err = d.req.Versioned(h.version)
 			if err != nil && h.lost {
-				continue // a version that is gone takes its entries with it
+				continue // the entries of a version that is gone are dropped with it
 			}
 			if err != nil {
 				return &Result{Err: fmt.Errorf("manager %s has fields in version %s: %w", h.owner, h.version, err)}

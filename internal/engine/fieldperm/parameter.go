@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// excludes reports whether an exclusive permission applies to the change at frame i. Whatever goes wrong means yes.
+// excludes reports whether an exclusive permission applies to the change at frame i. Any failure means yes.
 func (w *walker) excludes(p *permission, i int) bool {
 	f := &w.frames[i]
 	if p.when == nil || f.opaque || w.context().Err() != nil {
@@ -27,7 +27,8 @@ func (w *walker) context() context.Context {
 	return w.ctx
 }
 
-// before is the stored value of a frame. On create there is none, also where the object is compared with its defaults.
+// before returns the stored value of a frame. On create there is none, also where the object is compared with its
+// defaults.
 func (w *walker) before(f *frame) value.Value {
 	if w.create {
 		return nil
@@ -35,7 +36,7 @@ func (w *walker) before(f *frame) value.Value {
 	return f.old
 }
 
-// picked is the value that a permission is about, as decoded JSON.
+// picked returns the value that a permission is about, as decoded JSON.
 func (p *permission) picked(v value.Value) any {
 	if v == nil {
 		return nil
@@ -57,8 +58,8 @@ func fieldOf(raw any, name string) any {
 	return nil
 }
 
-// alternative says which verbs of a permission cover the change at frame i; none, and why, if its parameter cannot be
-// computed.
+// alternative returns the verbs of a permission that cover the change at frame i; none, with the reason, if its
+// parameter cannot be computed.
 func (w *walker) alternative(p *permission, i int) (alternative, string) {
 	if p.broken {
 		return alternative{}, p.Source + " does not compile"
@@ -93,12 +94,12 @@ const (
 	oldSide
 )
 
-// sides are the versions in which frame i is there.
+// sides returns the versions in which frame i exists.
 func (w *walker) sides(i int) []side {
 	f := &w.frames[i]
 	switch {
 	case f.opaque:
-		return []side{newSide} // the values are unknown; only what needs none can be computed
+		return []side{newSide} // the values are unknown; only parameters that need none can be computed
 	case f.new == nil && w.before(f) == nil:
 		return nil
 	case f.new == nil:
@@ -139,7 +140,7 @@ func (w *walker) parameter(p *permission, i int, s side) (string, error) {
 	return p.from.Parameter(w.context(), key, p.picked(w.valueAt(i, s)), w.elementOf(i, s))
 }
 
-// keyOf is the key of the last entry that the permission's path goes through, which ends at frame i.
+// keyOf returns the key of the last entry on the permission's path, which ends at frame i.
 func (w *walker) keyOf(p *permission, i int) (string, bool) {
 	for back, e := range slices.Backward(p.Field) {
 		if at := i - (len(p.Field) - 1 - back); e.Bracket && at > 0 {
@@ -150,7 +151,7 @@ func (w *walker) keyOf(p *permission, i int) (string, bool) {
 	return "", false
 }
 
-// elementOf is the nearest list element at or above frame i, as decoded JSON.
+// elementOf returns the nearest list element at or above frame i, as decoded JSON.
 func (w *walker) elementOf(i int, s side) any {
 	for ; i > 0; i-- {
 		if w.frames[i].element {
@@ -163,7 +164,7 @@ func (w *walker) elementOf(i int, s side) any {
 	return nil
 }
 
-// scalarText is how a scalar reads in a verb. Anything else has no text.
+// scalarText returns a scalar as it appears in a verb. Other values are an error.
 func scalarText(raw any) (string, error) {
 	switch v := raw.(type) {
 	case string:

@@ -15,19 +15,19 @@ type Element struct {
 	// Name is the field's name, or the entry's key: the key of a map, the value of a set's member, the key of a list's
 	// element ("app", or "port=80,protocol=TCP" where the key has several fields).
 	Name string
-	// Bracket tells an entry from a field.
+	// Bracket is true for an entry, false for a field.
 	Bracket bool
 	// Any stands for every entry, written []. Name is empty then.
 	Any bool
 }
 
-// Field is a step to a field.
+// Field returns a step to a field.
 func Field(name string) Element { return Element{Name: name} }
 
-// Key is a step to one entry of a map or list.
+// Key returns a step to one entry of a map or list.
 func Key(key string) Element { return Element{Name: key, Bracket: true} }
 
-// Any is a step to every entry of a map or list.
+// Any returns a step to every entry of a map or list.
 func Any() Element { return Element{Bracket: true, Any: true} }
 
 const (
@@ -117,14 +117,14 @@ func parseBracket(text string) (Element, string, error) {
 	return Key(key), rest, nil
 }
 
-// plainKey reports whether a key can stand in brackets without quotes.
+// plainKey reports whether a key needs no quotes in brackets.
 func plainKey(key string) bool {
 	return key != "" && strings.IndexFunc(key, func(r rune) bool {
 		return r <= ' ' || r == '[' || r == ']' || r == '"' || r == '\\' || r == '`' || r == 0x7f || r == utf8.RuneError || !strconv.IsPrint(r)
 	}) < 0
 }
 
-// String is the path as people write it.
+// String returns the path as people write it.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, e := range p {
@@ -151,7 +151,7 @@ func (e Element) write(b *strings.Builder) {
 	}
 }
 
-// compare orders paths as their elements: fields before entries, then by name, a parent before its children.
+// compare orders paths by their elements: fields before entries, then by name, a parent before its children.
 func (p Path) compare(q Path) int {
 	for i := range min(len(p), len(q)) {
 		if c := p[i].compare(q[i]); c != 0 {
@@ -203,7 +203,7 @@ func (p Path) under(root Path) Path {
 	return append(append(make(Path, 0, len(root)+len(p)), root...), p...)
 }
 
-// Under is the path below another one.
+// Under returns the path below another one.
 func (p Path) Under(root Path) Path { return p.under(root) }
 
 // bracketed reports whether the path goes through a map or list.

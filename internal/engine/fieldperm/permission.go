@@ -12,12 +12,12 @@ type permission struct {
 	broken bool
 	when   When
 	from   Parameterizer
-	// pick names the field of a stand-in object that holds the value which the declaration is about: a Binding's
-	// target.name is a pod's spec.nodeName.
+	// pick names the field of a stand-in object that holds the declared field's value: a Binding's target.name is a
+	// pod's spec.nodeName.
 	pick string
 }
 
-// compile never fails: what cannot be compiled is reported and errs towards refusal.
+// compile never fails: a declaration that cannot be compiled is reported and refuses.
 func compile(d Declaration, exprs Expressions) (*permission, error) {
 	p := &permission{Declaration: d}
 	var problems []string
@@ -72,7 +72,7 @@ func (p *permission) treat(text string) string {
 	return text
 }
 
-// literals counts the entries that a path names; of two paths to one field the one with more is the more specific.
+// literals counts the entries that a path names; of two paths to one field, the one with more is more specific.
 func (p *permission) literals() int {
 	n := 0
 	for _, e := range p.Field {

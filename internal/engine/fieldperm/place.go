@@ -3,7 +3,7 @@ package fieldperm
 import "slices"
 
 // place lists the permissions that apply to one kind of object, each where that kind of object has the field. A version
-// that no declaration names gets the declarations of all versions, so that it is never a way round them.
+// that no declaration names gets the declarations of all versions, so it cannot be used to evade them.
 func (t *Table) place(k treeKey) []placed {
 	var all []placed
 	for _, p := range t.perms {
@@ -21,7 +21,7 @@ func (t *Table) place(k treeKey) []placed {
 	return all
 }
 
-// pathsIn says where in an object of kind k a permission has its field.
+// pathsIn returns where an object of kind k has the field of a permission.
 func (t *Table) pathsIn(p *permission, k treeKey) []placed {
 	switch {
 	case k.form == scaleForm:
@@ -45,7 +45,7 @@ func (d *Declaration) about(r Resource) bool {
 	return slices.ContainsFunc(d.Resources, func(have Resource) bool { return have.All() || have == r })
 }
 
-// inScale maps the scale field, wherever it is, and what lies around it to the Scale that stands in for the object.
+// inScale maps the scale field, wherever it is, and its parents to the Scale that stands in for the object.
 func (t *Table) inScale(p *permission, r Resource, version string) []placed {
 	fields := t.scaled[r]
 	if len(fields) == 0 {
@@ -69,8 +69,8 @@ func (t *Table) inScale(p *permission, r Resource, version string) []placed {
 	return all
 }
 
-// inBinding maps a pod's node assignment and what lies around it to the Binding that makes it, and a pod's metadata to
-// the metadata that a Binding puts on the pod.
+// inBinding maps a pod's node assignment and its parents to the Binding that makes the assignment, and a pod's metadata
+// to the metadata that a Binding puts on the pod.
 func inBinding(p *permission) []placed {
 	switch {
 	case p.Field.hasPrefix(metadataPath):
@@ -85,7 +85,7 @@ func inBinding(p *permission) []placed {
 	return nil
 }
 
-// partly is the permission where only a part of its field is at hand.
+// partly returns the permission for a place that has only a part of its field.
 func (p *permission) partly() *permission {
 	if !p.Exclusive {
 		return p

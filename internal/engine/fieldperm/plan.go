@@ -9,7 +9,7 @@ import (
 var tooManyReason = fmt.Sprintf("the request changes fields that need more than %d checks of field permissions: "+
 	"hold a more general permission, or change less in one request", MaxChecks)
 
-// plan asks about verbs, each once, and never about more than MaxChecks.
+// plan asks about each verb once, and about at most MaxChecks verbs.
 type plan struct {
 	check   func(verb string) (bool, error)
 	answers map[string]bool
@@ -58,7 +58,7 @@ func (p *plan) meets(a alternative) bool {
 	return true
 }
 
-// missing says what would meet a need.
+// missing returns what would meet a need.
 func (n *need) missing(field Path) *Missing {
 	m := &Missing{Field: field.String(), Note: n.note}
 	if n.note == "" && len(n.alternatives) == 0 {

@@ -13,18 +13,18 @@ type Entry struct {
 	Resource string
 	// Field that the permission guards there.
 	Field string
-	// Source is who declares it, Stored if that is a FieldPermission object.
+	// Source names the declaration; Stored is set if that is a FieldPermission object.
 	Source string
 	Stored bool
-	// Exclusive is set if the field is out of the general verb, ExclusiveWhen if only for some values.
+	// Exclusive is set if the general verb does not cover the field, ExclusiveWhen if only for some values.
 	Exclusive     bool
 	ExclusiveWhen string
 	// Broken is set if the declaration does not compile: it cannot be granted.
 	Broken bool
 }
 
-// Permissions lists every permission with the fields it guards, by name. Fields that an object carries for others, in
-// templates for example, are listed with the resource that carries them.
+// Permissions lists every permission with the fields it guards, by name. Fields that an object carries for other
+// objects, for example in templates, are listed with the carrier.
 func (t *Table) Permissions() []Entry {
 	var all []Entry
 	for _, p := range t.perms {
@@ -59,7 +59,7 @@ func (t *Table) For(r Resource) []Entry {
 	return oncePerField(entries)
 }
 
-// oncePerField leaves out what is shipped for a field if the same permission is declared there.
+// oncePerField drops the shipped permission of a field if the same permission is declared there.
 func oncePerField(entries []Entry) []Entry {
 	return slices.DeleteFunc(slices.Compact(entries), func(e Entry) bool {
 		return e.Source == shippedSource && slices.ContainsFunc(entries, func(o Entry) bool {
@@ -75,7 +75,7 @@ func (p *permission) entry(at Path, r Resource) Entry {
 	}
 }
 
-// display is the verb with a placeholder for its parameter.
+// display returns the verb with a placeholder for its parameter.
 func (p *permission) display() string {
 	if p.Parameter == nil {
 		return verb(p.Permission, "", false)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Mode says how a caller got this far.
+// Mode says which right brought a caller this far.
 type Mode uint8
 
 const (
@@ -20,16 +20,15 @@ const (
 
 // Request is one write to decide.
 type Request struct {
-	// Context is the request's: expressions are not evaluated any longer once it has ended. Nil means that it never
-	// does.
+	// Context is the request's: once it ends, expressions are no longer evaluated. Nil means that it never ends.
 	Context context.Context
 	Target  Target
 	Mode    Mode
 	// Objects returns the stored object, nil on create, and the final, mutated one. It is called only if there is
-	// something to compare. Both are of the same type, in the version that Target names whatever version the request
+	// something to compare. Both are of the same type, in the version that Target names, whatever version the request
 	// uses (FP-10); see Schemas.
 	Objects func() (old, new *typed.TypedValue, err error)
-	// Managers returns the managedFields of both objects on an update; nil if nobody manages anything.
+	// Managers returns the managedFields of both objects on an update; nil if there are no managers.
 	Managers func() (old, new []metav1.ManagedFieldsEntry)
 	// Versioned returns both objects in another version, by its apiVersion, in which a manager has its fields. An error
 	// means that there is no such version. May be nil if every manager uses the version of Objects.
@@ -39,11 +38,11 @@ type Request struct {
 	Hidden bool
 	// Claimed is set if the request changes who manages the scale field, which a Scale does not show.
 	Claimed bool
-	// Reset holds the fields that the endpoint sets itself whatever the caller sends, such as .status of the main
-	// resource: they are not the caller's change. May be nil.
+	// Reset holds the fields that the endpoint itself sets, whatever the caller sends, such as .status of the main
+	// resource: they do not count as the caller's change. May be nil.
 	Reset *fieldpath.Set
-	// Default applies defaulting to a decoded object, which it may change, on create. Without it no field is taken for
-	// a default.
+	// Default applies defaulting to a decoded object, which it may change, on create. Without it no field counts as a
+	// default.
 	Default func(map[string]interface{}) (map[string]interface{}, error)
 	// Check asks the whole authorizer chain about the request with only its verb replaced; a conditional answer has
 	// been evaluated. An error counts as no.
@@ -84,11 +83,11 @@ type Missing struct {
 	Alternatives []string
 	// Note says why no permission covers it.
 	Note string
-	// Manager is set if not the field would change but who manages it: "flux" (Apply).
+	// Manager is set if only the manager of the field would change: "flux" (Apply).
 	Manager string
 }
 
-// Allowed reports whether the write may go on as far as field permissions are concerned.
+// Allowed reports whether field permissions allow the write.
 func (r Result) Allowed() bool { return r.allowed }
 
 // Reason is the message for the caller; empty if allowed.

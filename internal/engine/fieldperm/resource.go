@@ -10,10 +10,10 @@ import (
 // Resource is a resource by group and plural name, without version or subresource. The zero value stands for all.
 type Resource struct{ Group, Resource string }
 
-// All stands for every resource.
+// All reports whether it stands for every resource.
 func (r Resource) All() bool { return r.Resource == "" }
 
-// String is resource or resource.group, or * for all.
+// String returns resource or resource.group, or * for all.
 func (r Resource) String() string {
 	switch {
 	case r.All():
@@ -52,7 +52,7 @@ type Target struct {
 	// Version of the objects that are compared, which is the same whatever version the request uses (FP-10). It matters
 	// only where a CRD declares a permission at different places in different versions.
 	Version string
-	// Copied is set if the caller is a controller that makes the object from what was checked where it was carried
+	// Copied is set if the caller is a controller that creates the object from a template that was checked already
 	// (FP-16).
 	Copied bool
 }

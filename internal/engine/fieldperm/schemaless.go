@@ -4,13 +4,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// Names that structured-merge-diff gives to what has no schema.
+// Names that structured-merge-diff gives to types without a schema.
 const (
 	deducedType = "__untyped_deduced_"
 	untypedType = "__untyped_atomic_"
 )
 
-// isSchemaless reports whether nothing is known about the inside of a value, which makes it one field.
+// isSchemaless reports whether nothing is known about the inside of a value; then it counts as one field.
 func isSchemaless(tr schema.TypeRef, atom schema.Atom) bool {
 	return isUntyped(tr) || atom.Map != nil && len(atom.Map.Fields) == 0 && isUntyped(atom.Map.ElementType)
 }
@@ -19,7 +19,7 @@ func isUntyped(tr schema.TypeRef) bool {
 	return tr.NamedType != nil && (*tr.NamedType == deducedType || *tr.NamedType == untypedType)
 }
 
-// schemalessObject is the schema of an object that has none: Kubernetes knows its metadata, and each of its other
+// schemalessObject returns the schema of an object without one: Kubernetes knows its metadata, and each of its other
 // fields is one value.
 func schemalessObject() (*schema.Schema, schema.TypeRef) {
 	return &schema.Schema{}, inlineMap(&schema.Map{
@@ -27,8 +27,8 @@ func schemalessObject() (*schema.Schema, schema.TypeRef) {
 	})
 }
 
-// standInType is the type of a body that is not the resource's own, as far as permissions go, or nil. Not every source
-// of schemas has these kinds.
+// standInType returns the type of a body that is not of the resource's own kind, as far as permissions need it, or nil.
+// Not every source of schemas has these kinds.
 func standInType(target Target) *schema.TypeRef {
 	var fields []schema.StructField
 	switch {
@@ -52,7 +52,7 @@ func scalar() schema.TypeRef {
 	return schema.TypeRef{Inlined: schema.Atom{Scalar: &untyped}}
 }
 
-// metadataType replaces the type of an object's metadata where a CRD's schema says no more than that it is an object.
+// metadataType replaces the type of an object's metadata where a CRD's schema says only that it is an object.
 func (w *walker) metadataType(tr schema.TypeRef) schema.TypeRef {
 	if atom, ok := w.schema.Resolve(tr); ok && !isSchemaless(tr, atom) && (atom.Map == nil || len(atom.Map.Fields) > 0) {
 		return tr
@@ -60,7 +60,7 @@ func (w *walker) metadataType(tr schema.TypeRef) schema.TypeRef {
 	return objectMeta()
 }
 
-// objectMeta is the shape of metadata as far as permissions go.
+// objectMeta returns the shape of metadata as far as permissions need it.
 func objectMeta() schema.TypeRef {
 	text := scalar()
 	texts := inlineMap(&schema.Map{ElementType: text})

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Converter makes the values that Decide compares. managedfields.TypeConverter is one; Schemas is another, which does
-// not validate an object that the server has already validated.
+// Converter builds the values that Decide compares. managedfields.TypeConverter is one; Schemas is another, which does
+// not validate an object again that the server has validated.
 type Converter interface {
 	ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error)
 }
@@ -21,14 +21,14 @@ type Converter interface {
 // Schemas are the types of a set of OpenAPI definitions by kind. It is safe for concurrent use.
 type Schemas struct {
 	types map[schema.GroupVersionKind]typed.ParseableType
-	// other makes the values of kinds that have no type here; nil takes them as schemaless.
+	// other builds the values of kinds that have no type here; if nil, they are schemaless.
 	other Converter
 }
 
-// SchemasBy are the schemas of the component that makes the values.
+// SchemasBy returns schemas that leave all kinds to another converter.
 func SchemasBy(other Converter) *Schemas { return &Schemas{other: other} }
 
-// NewSchemas converts OpenAPI definitions. preserveUnknown is that of a CRD.
+// NewSchemas converts OpenAPI definitions. preserveUnknown is the CRD's preserveUnknownFields.
 func NewSchemas(definitions map[string]*spec.Schema, preserveUnknown bool) (*Schemas, error) {
 	converted, err := schemaconv.ToSchemaFromOpenAPI(definitions, preserveUnknown)
 	if err != nil {
@@ -45,7 +45,7 @@ func NewSchemas(definitions map[string]*spec.Schema, preserveUnknown bool) (*Sch
 	return s, nil
 }
 
-// kindsOf reads the extension that says of which kinds a definition is.
+// kindsOf reads the extension that lists the kinds of a definition.
 func kindsOf(definition *spec.Schema) []schema.GroupVersionKind {
 	list, _ := definition.Extensions["x-kubernetes-group-version-kind"].([]interface{})
 	var all []schema.GroupVersionKind
@@ -67,7 +67,7 @@ func (s *Schemas) Type(gvk schema.GroupVersionKind) (typed.ParseableType, bool) 
 	return t, ok
 }
 
-// ObjectToTyped makes a value of an object that has its kind set. A kind without a schema is taken as schemaless.
+// ObjectToTyped builds a value from an object whose kind is set. A kind without a schema is schemaless.
 func (s *Schemas) ObjectToTyped(obj runtime.Object, _ ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	t, ok := s.types[obj.GetObjectKind().GroupVersionKind()]
 	if !ok && s.other != nil {

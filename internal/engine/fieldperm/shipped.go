@@ -1,6 +1,6 @@
 package fieldperm
 
-// The shipped permissions (FP-2), and what Proviso knows about the shape of built-in resources.
+// The shipped permissions (FP-2), and Proviso's knowledge of the shape of built-in resources.
 
 var (
 	pods           = Resource{"", "pods"}
@@ -22,8 +22,8 @@ var scaled = map[Resource][]Path{
 }
 
 // statusSet are the built-in resources whose endpoint sets the status of a new object itself, whatever the caller
-// sends. For all others what is in the status of a new object counts: many endpoints clear it, some keep what the
-// caller says, that of nodes among them, and custom resources differ from version to version.
+// sends. For all others the status of a new object counts: many endpoints clear it, some, such as that of nodes, keep
+// what the caller sends, and custom resources differ from version to version.
 var statusSet = map[Resource]bool{
 	pods:                      true,
 	{"", "namespaces"}:        true,
@@ -32,7 +32,7 @@ var statusSet = map[Resource]bool{
 	{"apiregistration.k8s.io", "apiservices"}:             true,
 }
 
-// ResetsStatus reports whether the status of a new object is never the caller's.
+// ResetsStatus reports whether the caller can never set the status of a new object.
 func ResetsStatus(r Resource) bool { return statusSet[r] }
 
 // shipped are the declarations for all resources, in the order of a reference page.
@@ -53,7 +53,7 @@ var shipped = []Declaration{
 	{Source: shippedSource, Permission: "schedulingGates", Resources: []Resource{pods}, Field: schedulingPath},
 }
 
-// replicas is shipped wherever a scale field exists, which CRDs decide.
+// replicas is shipped for every resource with a scale field, including those that CRDs define.
 const replicasPermission = "replicas"
 
 func everywhere(name string, parameter *Parameter, path ...Element) Declaration {

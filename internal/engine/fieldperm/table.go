@@ -8,17 +8,17 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Config is everything a Table is compiled from, beside what is shipped.
+// Config is everything a Table is compiled from, in addition to the shipped permissions.
 type Config struct {
 	// FieldPermissions are the stored objects.
 	FieldPermissions []*policyv1alpha1.FieldPermission
 	// Declared are the declarations of CRD schemas.
 	Declared []Declaration
-	// Scaled are the custom resources with a scale subresource, and where their scale field is. One with different
-	// places in different versions has no permission of its own for it: that must not be for another field, depending
+	// Scaled are the custom resources with a scale subresource, and where their scale field is. A resource with
+	// different places in different versions gets no shipped permission: it must not guard different fields, depending
 	// on the version.
 	Scaled map[Resource][]Path
-	// Templates are those of pods in custom resources.
+	// Templates are the pod templates in custom resources.
 	Templates []Template
 	// Unreadable are declarations of custom resources that cannot be read.
 	Unreadable []Unreadable
@@ -31,10 +31,10 @@ type Table struct {
 	trees  map[treeKey]*node
 	perms  []*permission
 	scaled map[Resource][]Path
-	// carriers are the resources that carry others, by what all permissions know.
+	// carriers are the resources that carry others, according to all permissions.
 	carriers Carriers
 	issues   []Issue
-	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for
+	// unreadable are declarations that may withhold a field, without saying which: by resource, the zero Resource for
 	// all.
 	unreadable map[Resource]string
 	// hidden are the fields that readers do not see, by resource, the zero Resource for all others; nil if there are
@@ -43,12 +43,12 @@ type Table struct {
 }
 
 // treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero
-// Resource is any that is not listed.
+// Resource stands for any that is not listed.
 type treeKey struct {
 	resource Resource
 	form     form
 	version  string
-	// copied leaves out what was checked where it was carried.
+	// copied leaves out what was checked in the carrier.
 	copied bool
 }
 
@@ -61,17 +61,17 @@ const (
 	bindingForm             // core Binding
 )
 
-// Unreadable is a declaration that cannot be read, of a resource that is known.
+// Unreadable is a declaration for a known resource that cannot be read.
 type Unreadable struct {
 	Source   string
 	Resource Resource
 }
 
-// Issue is a declaration that does not do all it says.
+// Issue is a declaration that does not have its full effect.
 type Issue struct{ Source, Message string }
 
-// New compiles a table. Issues name the declarations that do not compile; the table holds them so that they cover
-// nothing and exclude what they say, and everything else takes effect.
+// New compiles a table. Issues name the declarations that do not compile: in the table they cover nothing and exclude
+// the fields that they name. Everything else takes effect.
 func New(c Config) (*Table, []Issue) {
 	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled), carriers: CarriersOf(c.Templates...)}
 	maps.Copy(t.scaled, c.Scaled)
@@ -101,7 +101,7 @@ func New(c Config) (*Table, []Issue) {
 			t.withhold(d.Source, d.Resources)
 		}
 		if d.Exclusive && len(d.Templates) < len(fp.Spec.Templates) {
-			t.withhold(d.Source, nil) // where else it withholds nobody knows
+			t.withhold(d.Source, nil) // it is not known what else it withholds
 		}
 	}
 	for _, u := range c.Unreadable {
@@ -116,7 +116,7 @@ func New(c Config) (*Table, []Issue) {
 	return t, issues
 }
 
-// withhold notes a declaration that cannot be read, for its resources or, if it does not say which, for all.
+// withhold records a declaration that cannot be read, for its resources or, if it does not name any, for all.
 func (t *Table) withhold(source string, resources []Resource) {
 	if t.unreadable == nil {
 		t.unreadable = map[Resource]string{}
@@ -131,8 +131,8 @@ func (t *Table) withhold(source string, resources []Resource) {
 	}
 }
 
-// Unreadable names a declaration that may withhold a field of the resource, or of what is made from it, and does not
-// say which; empty if there is none. What cannot be read refuses (SV-8).
+// Unreadable returns a declaration that may withhold an unknown field of the resource, or of what is created from it;
+// empty if there is none. Unreadable declarations refuse (SV-8).
 func (t *Table) Unreadable(r Resource) string {
 	if t == nil || len(t.unreadable) == 0 {
 		return ""
@@ -148,7 +148,7 @@ func (t *Table) Unreadable(r Resource) string {
 	return source
 }
 
-// Issues are the declarations of the table that do not do all they say.
+// Issues returns the declarations of the table that do not have their full effect.
 func (t *Table) Issues() []Issue { return slices.Clone(t.issues) }
 
 func sortedByName(in []*policyv1alpha1.FieldPermission) []*policyv1alpha1.FieldPermission {
@@ -163,7 +163,7 @@ func sortedResources[V any](m map[Resource]V) []Resource {
 	})
 }
 
-// plant builds the trees of every resource that differs from any other, and one of each form for all the rest.
+// plant builds the trees of every resource that has its own declarations, and one of each form for all the rest.
 func (t *Table) plant() {
 	versions := map[Resource][]string{{}: nil, pods: nil, bindings: nil}
 	for r := range t.scaled {
@@ -181,7 +181,7 @@ func (t *Table) plant() {
 		}
 	}
 	for r, list := range t.carriers {
-		// Where declarations tell versions apart, one that they do not name gets what all of them have.
+		// If declarations name versions, a version that they do not name gets the declarations of all of them.
 		if slices.ContainsFunc(versions[r], func(version string) bool { return version != "" }) {
 			continue
 		}
@@ -235,8 +235,8 @@ func formOf(target Target) form {
 	return ownForm
 }
 
-// Guards reports whether a write by a caller with the general verb has to be looked at: whether any field of the
-// resource is exclusive. If not, nothing needs to be converted or compared.
+// Guards reports whether a write by a caller with the general verb has to be checked: whether any field of the resource
+// is exclusive. If not, nothing needs to be converted or compared.
 func (t *Table) Guards(target Target) bool {
 	return t.tree(target).exclusive
 }

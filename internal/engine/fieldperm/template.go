@@ -8,7 +8,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Template is where objects of a custom resource have the template of a pod (FP-19).
+// Template says where objects of a custom resource have a pod template (FP-19).
 type Template struct {
 	Resource Resource
 	// Version restricts it to one version; empty means all.
@@ -17,7 +17,7 @@ type Template struct {
 	At Path
 }
 
-// MaxTemplates is how many a FieldPermission can name.
+// MaxTemplates is the maximum number of templates in a FieldPermission.
 const MaxTemplates = 64
 
 func (t Template) carrier() carrier { return carrier{inner: pods, at: t.At, version: t.Version} }
@@ -25,7 +25,7 @@ func (t Template) carrier() carrier { return carrier{inner: pods, at: t.At, vers
 // Carriers are the resources whose objects carry those of others.
 type Carriers map[Resource][]carrier
 
-// CarriersOf are the built-in ones and custom resources with templates.
+// CarriersOf returns the built-in carriers and custom resources with templates.
 func CarriersOf(templates ...Template) Carriers {
 	if len(templates) == 0 {
 		return carriers
@@ -37,7 +37,8 @@ func CarriersOf(templates ...Template) Carriers {
 	return all
 }
 
-// Carry reports whether objects of a resource are, or carry, objects of another, themselves or in what they carry.
+// Carry reports whether objects of a resource are, or carry, objects of another one, directly or through what they
+// carry.
 func (c Carriers) Carry(r, inner Resource) bool {
 	found := false
 	c.visit(r, func(carried Resource) bool {
@@ -47,7 +48,7 @@ func (c Carriers) Carry(r, inner Resource) bool {
 	return found
 }
 
-// visit visits a resource and all that its objects carry, until it is told to end.
+// visit visits a resource and all that its objects carry, until the callback returns false.
 func (c Carriers) visit(r Resource, visit func(Resource) bool) {
 	if r == bindings {
 		r = pods
@@ -66,8 +67,8 @@ func (c Carriers) visit(r Resource, visit func(Resource) bool) {
 	}
 }
 
-// carriersFor are those of one version of a resource into which a permission looks: those of all permissions, and those
-// that it names itself.
+// carriersFor returns the carriers in one version of a resource into which a permission reaches: those of all
+// permissions, and those that it names itself.
 func (t *Table) carriersFor(p *permission, r Resource, version string) []carrier {
 	all := t.carriers[r]
 	if version != "" {
@@ -81,7 +82,7 @@ func (t *Table) carriersFor(p *permission, r Resource, version string) []carrier
 	return all
 }
 
-// carrying are all resources with carriers, of all permissions.
+// carrying returns all resources with carriers, of all permissions.
 func (t *Table) carrying() map[Resource]bool {
 	all := map[Resource]bool{}
 	for r := range t.carriers {
@@ -95,7 +96,8 @@ func (t *Table) carrying() map[Resource]bool {
 	return all
 }
 
-// templatesOf reads the templates that a FieldPermission names. With an error comes what could be read.
+// templatesOf reads the templates that a FieldPermission names. If it returns an error, it also returns what could be
+// read.
 func templatesOf(named []policyv1alpha1.FieldPermissionTemplate) (all []Template, first error) {
 	if len(named) > MaxTemplates {
 		first = fmt.Errorf("templates must be at most %d", MaxTemplates)

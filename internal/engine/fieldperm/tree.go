@@ -7,9 +7,9 @@ import (
 
 // node is a place in the tree of all paths that have a permission, for one kind of object.
 type node struct {
-	// perms end here, from the most general to the most specific.
+	// perms are the permissions that end here, from the most general to the most specific.
 	perms []*permission
-	// fields and keys lead on by name, any leads on for every entry.
+	// fields and keys are children by name, any is the child for every entry.
 	fields, keys map[string]*node
 	any          *node
 	// exclusive is set if a permission here or below is.
@@ -23,7 +23,7 @@ type placed struct {
 	perm *permission
 }
 
-// newTree builds a tree, whatever the order of all.
+// newTree builds a tree; the order of all does not matter.
 func newTree(all []placed) *node {
 	root := &node{}
 	for _, p := range all {
@@ -66,7 +66,7 @@ func (n *node) ensure(e Element) *node {
 	return child
 }
 
-// finish puts the permissions of each place in order.
+// finish sorts the permissions of each place.
 func (n *node) finish() {
 	slices.SortStableFunc(n.perms, moreGeneral)
 	for _, child := range n.children() {

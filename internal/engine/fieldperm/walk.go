@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// walker compares two objects in one pass: by their schema, so that sets, maps and keyed lists are compared as such,
-// and along the tree of permissions, so that each changed field is put into its class where it is found.
+// walker compares two objects in one pass: by their schema, which compares sets, maps and keyed lists as such, and
+// along the tree of permissions, which puts each changed field into its class where it is found.
 type walker struct {
 	ctx    context.Context // may be nil
 	schema *schema.Schema
@@ -48,7 +48,7 @@ func (w *walker) run(tree *node, old, new *typed.TypedValue, reset *fieldpath.Se
 	return w.err
 }
 
-// begin stands at the root of both objects and returns their type.
+// begin starts at the root of both objects and returns their type.
 func (w *walker) begin(tree *node, old, new *typed.TypedValue, reset *fieldpath.Set) (schema.TypeRef, error) {
 	tr := new.TypeRef()
 	w.schema = new.Schema()
@@ -81,7 +81,7 @@ func (w *walker) begin(tree *node, old, new *typed.TypedValue, reset *fieldpath.
 	return tr, nil
 }
 
-// skips reports whether nothing of the top frame is to be looked at.
+// skips reports whether the top frame can be skipped.
 func (w *walker) skips() bool {
 	f := w.top()
 	if !w.general || f.guarded {
@@ -95,7 +95,7 @@ func (w *walker) skips() bool {
 	return true
 }
 
-// value compares what is at the top frame.
+// value compares the values at the top frame.
 func (w *walker) value(tr schema.TypeRef, old, new value.Value) {
 	if w.err != nil || w.skips() {
 		return
@@ -117,7 +117,7 @@ func (w *walker) value(tr schema.TypeRef, old, new value.Value) {
 	}
 }
 
-// bothMaps reports whether one value is a map and the other is one, or null, or not there.
+// bothMaps reports whether one value is a map and the other is a map, null or missing.
 func bothMaps(old, new value.Value) bool {
 	fits := func(v value.Value) bool { return v == nil || v.IsMap() || v.IsNull() }
 	return fits(old) && fits(new) && (old != nil && old.IsMap() || new != nil && new.IsMap())
@@ -128,7 +128,7 @@ func bothLists(old, new value.Value) bool {
 	return fits(old) && fits(new) && (old != nil && old.IsList() || new != nil && new.IsList())
 }
 
-// leafValue compares what the schema, or the lack of one, makes a single value.
+// leafValue compares what counts as a single value, because of the schema or the lack of one.
 func (w *walker) leafValue(old, new value.Value) {
 	if old != nil && new != nil && value.EqualsUsing(w.alloc, old, new) {
 		return
@@ -171,7 +171,7 @@ func (w *walker) object(tr schema.TypeRef, t *schema.Map, old, new value.Value) 
 			return
 		}
 		if len(w.frames) == 2 && w.frames[1].name == "metadata" {
-			return // every object has metadata, and there is nothing in it
+			return // every object has metadata, and this one is empty
 		}
 		w.leafValue(old, new)
 		return
@@ -206,7 +206,7 @@ func (w *walker) object(tr schema.TypeRef, t *schema.Map, old, new value.Value) 
 	w.free(after)
 }
 
-// neverCounts reports whether a field of the object or of its metadata is one of FP-7's.
+// neverCounts reports whether a field of the object or of its metadata is one that never counts (FP-7).
 func (w *walker) neverCounts(key string) bool {
 	if len(w.frames) == 1 {
 		return key == "apiVersion" || key == "kind"

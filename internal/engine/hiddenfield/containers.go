@@ -48,7 +48,7 @@ func entry(m, key reflect.Value) reflect.Value {
 	return reflect.Zero(m.Type().Elem())
 }
 
-// inRaw puts the field back into JSON that is kept as it is.
+// inRaw puts the field back into JSON that is stored verbatim.
 func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
 	raw := o.Interface().(runtime.RawExtension).Raw
 	if len(raw) == 0 {
@@ -115,8 +115,8 @@ func values(pairs map[int]int) (all []int) {
 	return all
 }
 
-// pair finds for the elements of the stored list those of the written one: by key, where there is one, otherwise by
-// what is shown of them, then by their place.
+// pair matches the elements of the stored list with those of the written one: by key, where there is one, otherwise by
+// what is shown of them, then by position.
 func (b *back) pair(so, sn reflect.Value, list fieldperm.Path) map[int]int {
 	pairs, taken := map[int]int{}, map[int]bool{}
 	match := func(same func(i, j int) bool) {
@@ -141,7 +141,7 @@ func (b *back) pair(so, sn reflect.Value, list fieldperm.Path) map[int]int {
 	return pairs
 }
 
-// keyOf is what tells an element from others.
+// keyOf returns the key of an element.
 func keyOf(v reflect.Value, keys []string) string {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -12,9 +12,8 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// without returns a copy of a value without what is at a path below it. Only what lies on the path is copied. A
-// container on the path that is empty afterwards is left out as well: that it is there would tell that something is
-// hidden in it.
+// without returns a copy of a value without what is at a path below it. Only values on the path are copied. A container
+// on the path that becomes empty is left out, too: its presence would reveal that it hides something.
 func without(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -58,7 +57,7 @@ func structWithout(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value 
 	return out
 }
 
-// hideIn takes what is at a path out of a struct itself. What it points to stays as it is.
+// hideIn removes what is at a path from a struct in place. What the struct points to is not changed.
 func hideIn(v reflect.Value, at fieldperm.Path, keys bool) {
 	index, ok := fieldsOf(v.Type())[at[0].Name]
 	if !ok || at[0].Any {
@@ -68,7 +67,7 @@ func hideIn(v reflect.Value, at fieldperm.Path, keys bool) {
 	child.Set(reduced(child, at, keys))
 }
 
-// reduced is a child without what is hidden of it: itself if the path ends with it.
+// reduced returns a child without what is hidden in it; the child itself is hidden if the path ends there.
 func reduced(child reflect.Value, at fieldperm.Path, keys bool) reflect.Value {
 	if len(at) == 1 {
 		return blank(child, keys)
@@ -101,7 +100,7 @@ func mapWithout(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value {
 	return out
 }
 
-// listWithout hides in every element: which of them a key names, only a schema knows.
+// listWithout hides in every element: only a schema knows which of them a key names.
 func listWithout(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value {
 	if v.IsNil() || !at[0].Bracket || v.Type().Elem().Kind() == reflect.Uint8 {
 		return v
@@ -116,7 +115,7 @@ func listWithout(v reflect.Value, at fieldperm.Path, keys bool) reflect.Value {
 	return out
 }
 
-// blank is what is shown of a hidden value: nothing, or the keys of a map.
+// blank returns what is shown of a hidden value: nothing, or the keys of a map.
 func blank(v reflect.Value, keys bool) reflect.Value {
 	inner := v
 	for inner.Kind() == reflect.Interface && !inner.IsNil() {
@@ -135,7 +134,7 @@ func blank(v reflect.Value, keys bool) reflect.Value {
 	return out
 }
 
-// emptied is the empty value of the same kind, which is not null.
+// emptied returns the empty, non-null value of the same kind.
 func emptied(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -151,7 +150,7 @@ func emptied(v reflect.Value) reflect.Value {
 	return reflect.Zero(v.Type())
 }
 
-// isNothing reports whether a value stands for a field that is not there.
+// isNothing reports whether a value stands for a missing field.
 func isNothing(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer, reflect.Map, reflect.Slice:
@@ -160,7 +159,7 @@ func isNothing(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// isBare reports whether a container has nothing in it.
+// isBare reports whether a container is empty.
 func isBare(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -173,7 +172,8 @@ func isBare(v reflect.Value) bool {
 	return false
 }
 
-// rawWithout hides in JSON that is kept as it is, such as the data of a revision. What cannot be read is not shown.
+// rawWithout hides in JSON that is stored verbatim, such as the data of a revision. JSON that cannot be read is not
+// shown.
 func rawWithout(raw runtime.RawExtension, at fieldperm.Path, keys bool) runtime.RawExtension {
 	text := raw.Raw
 	if len(text) == 0 && raw.Object != nil {
@@ -203,7 +203,7 @@ func withoutAny(content map[string]any, at fieldperm.Path, keys bool) map[string
 	return out
 }
 
-// decode reads a JSON object and keeps its numbers as they are written.
+// decode reads a JSON object and keeps its numbers as written.
 func decode(text []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

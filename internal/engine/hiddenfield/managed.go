@@ -27,7 +27,7 @@ func matches(at fieldperm.Path, managed fieldpath.Path, whole func(fieldpath.Pat
 	return len(managed) >= len(at) || whole(managed)
 }
 
-// isWhole reports whether nothing below a path is in the set: who manages it manages all that is in it.
+// isWhole reports whether nothing below a path is in the set: its manager manages everything in it.
 func isWhole(all *fieldpath.Set, p fieldpath.Path) bool {
 	for _, e := range p {
 		child, ok := all.Children.Get(e)
@@ -61,8 +61,8 @@ func (s Set) split(all *fieldpath.Set) (shown, hidden *fieldpath.Set) {
 	return shown, hidden
 }
 
-// managers shows who manages the fields that are shown. An entry of which nothing is left is not shown, and neither is
-// one that cannot be read.
+// managers shows the managers of the fields that are shown. An entry of which nothing is left, or that cannot be read,
+// is not shown.
 func (s Set) managers(entries []metav1.ManagedFieldsEntry, memo *Memo) []metav1.ManagedFieldsEntry {
 	memo = memo.of(s)
 	out := make([]metav1.ManagedFieldsEntry, 0, len(entries))
@@ -81,7 +81,7 @@ func (s Set) managers(entries []metav1.ManagedFieldsEntry, memo *Memo) []metav1.
 	return out
 }
 
-// shownFields is the text of what is shown of managed fields; nil if that is nothing.
+// shownFields returns the text of the managed fields that are shown; nil if there are none.
 func (s Set) shownFields(raw []byte) []byte {
 	all := fieldpath.NewSet()
 	if all.FromJSON(bytes.NewReader(raw)) != nil {
@@ -101,18 +101,18 @@ func (s Set) shownFields(raw []byte) []byte {
 	return text
 }
 
-// Memo remembers what was made for objects of one response: most of them have the same managed fields. What it gives is
-// shared by them.
+// Memo caches results for objects of one response: most of them have the same managed fields. The objects share its
+// results.
 type Memo struct {
 	set  Set
 	mark map[string]string // the annotation that names what is hidden
 	seen map[string]*metav1.FieldsV1
 }
 
-// maxMemo bounds what is remembered.
+// maxMemo bounds the cache.
 const maxMemo = 64
 
-// of is the memo without what was made for another set; a new one if it is nil.
+// of returns the memo without results for another set; a new one if it is nil.
 func (m *Memo) of(s Set) *Memo {
 	if m == nil {
 		m = &Memo{}

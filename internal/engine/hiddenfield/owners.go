@@ -9,7 +9,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// manager tells the entries of managed fields apart.
+// manager identifies an entry of managed fields.
 type manager struct {
 	name, version, subresource string
 	operation                  metav1.ManagedFieldsOperationType
@@ -29,8 +29,7 @@ func fieldsIn(e metav1.ManagedFieldsEntry) *fieldpath.Set {
 
 var markPath = fieldpath.MakePathOrDie("metadata", "annotations", policyv1alpha1.AnnotationHidden)
 
-// restoreManagers lets the hidden fields be managed by whom they were. The annotation that marks them is managed by
-// nobody.
+// restoreManagers restores the managers of the hidden fields. The annotation that marks them gets no manager.
 func (s Set) restoreManagers(old, new []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	hidden := map[manager]*fieldpath.Set{}
 	var order []metav1.ManagedFieldsEntry
@@ -79,7 +78,7 @@ func appendFields(out []metav1.ManagedFieldsEntry, e metav1.ManagedFieldsEntry, 
 	return append(out, e)
 }
 
-// everything are the same fields with their keys hidden.
+// everything returns the same fields with their keys hidden.
 func (s Set) everything() Set {
 	all := make(Set, len(s))
 	for i, f := range s {
@@ -117,7 +116,7 @@ func loses(before, after map[manager]*fieldpath.Set) bool {
 	return false
 }
 
-// shares reports whether a manager has got what another one had.
+// shares reports whether a manager has gained a field that another one had.
 func shares(before, after map[manager]*fieldpath.Set) bool {
 	for m, has := range after {
 		gained := has

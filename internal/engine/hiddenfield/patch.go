@@ -12,13 +12,13 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// Refused is the error of a patch that would tell something of a hidden field, or remove it.
+// Refused is the error of a patch that would reveal something about a hidden field, or remove it.
 type Refused struct {
 	Hidden fieldperm.Hidden
 	What   string
 }
 
-// ErrUnreadable is the error of a patch that is not one.
+// ErrUnreadable is the error of an invalid patch.
 var ErrUnreadable = errors.New("the patch cannot be read")
 
 // Error implements error.
@@ -26,7 +26,7 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("%s is refused: the field %s is hidden from you, and that takes %s (%s)", r.What, r.Hidden.Field, r.Hidden.Verb(), r.Hidden.Source)
 }
 
-// relation says where a place of a patch is, seen from a hidden field.
+// relation says where a place of a patch is relative to a hidden field.
 type relation int
 
 const (
@@ -51,7 +51,7 @@ func relate(tokens []string, hidden fieldperm.Path) relation {
 	return below
 }
 
-// Touched lists the hidden fields that a JSON patch or a merge patch gives a value.
+// Touched lists the hidden fields that a JSON patch or a merge patch sets.
 func (s Set) Touched(body []byte) Set {
 	var operations []map[string]json.RawMessage
 	var merged map[string]any
@@ -83,8 +83,9 @@ func spellings(at fieldperm.Path) []fieldperm.Path {
 	return []fieldperm.Path{at, append(fieldperm.Path{fieldperm.Field("stringData")}, at[1:]...)}
 }
 
-// JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same
-// and does not tell whether the field was there. It is written as it was read, so that nobody reads it otherwise.
+// JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same but
+// does not reveal whether the field existed. It is encoded from what was parsed here, so the handler cannot parse it
+// differently.
 func (s Set) JSONPatch(body []byte) ([]byte, error) {
 	var operations []map[string]json.RawMessage
 	if err := json.Unmarshal(body, &operations); err != nil {
@@ -115,11 +116,11 @@ func (s Set) JSONPatch(body []byte) ([]byte, error) {
 
 func text(raw json.RawMessage) string {
 	var s string
-	_ = json.Unmarshal(raw, &s) // what is not a text is refused by the handler
+	_ = json.Unmarshal(raw, &s) // the handler refuses a value that is not a string
 	return s
 }
 
-// pointer is the way to a place, as the handler reads it: what comes before the first slash does not count.
+// pointer parses a JSON pointer as the handler does: text before the first slash is ignored.
 func pointer(path string) []string {
 	parts := strings.Split(path, "/")[1:]
 	for i, p := range parts {
@@ -128,7 +129,7 @@ func pointer(path string) []string {
 	return parts
 }
 
-// MergePatch checks a merge patch, or a strategic one, and returns it as it was read.
+// MergePatch checks a merge patch, or a strategic one, and returns it encoded from what was parsed here.
 func (s Set) MergePatch(body []byte, strategic bool) ([]byte, error) {
 	content, err := decode(body)
 	if err != nil {
@@ -153,7 +154,7 @@ func (m merging) refuse(what string, from fieldperm.Path) error {
 	return &Refused{m.hidden, what + " " + from.String()}
 }
 
-// check looks at what the patch has on the way to the field, and below it.
+// check checks what the patch has on the path to the field, and below it.
 func (m merging) check(patch any, rest, from fieldperm.Path) error {
 	switch value := patch.(type) {
 	case nil:
@@ -223,8 +224,8 @@ func namesOf(p fieldperm.Path) (names []string) {
 	return names
 }
 
-// InConflict finds the hidden field that a conflict of server-side apply may be about. It errs towards hidden: where
-// the name of a field ends, the text of a conflict does not always tell.
+// InConflict finds the hidden field that a conflict of server-side apply may be about. It errs towards hidden: the text
+// of a conflict does not always show where the name of a field ends.
 func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
 	for _, f := range s {
 		if slices.ContainsFunc(spellings(f.Field), func(at fieldperm.Path) bool { return isIn(field, at) }) {

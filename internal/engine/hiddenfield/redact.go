@@ -8,10 +8,10 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// appliedPath is where objects have what kubectl applied.
+// appliedPath is the annotation with what kubectl applied.
 var appliedPath = fieldperm.Path{fieldperm.Field("metadata"), fieldperm.Field("annotations"), fieldperm.Key(lastApplied)}
 
-// Redact takes the fields out of JSON that is an object, a list of objects, or a patch of one; false if it cannot be
+// Redact removes the fields from JSON that is an object, a list of objects, or a patch of one; false if it cannot be
 // read, or is a table, whose cells may show any field.
 func (s Set) Redact(text []byte) ([]byte, bool) {
 	var operations []map[string]json.RawMessage
@@ -33,7 +33,7 @@ func (s Set) Redact(text []byte) ([]byte, bool) {
 	return out, err == nil
 }
 
-// redactObject redacts an object, or what of one is in a merge patch.
+// redactObject redacts an object, or the part of one in a merge patch.
 func (s Set) redactObject(content map[string]any) map[string]any {
 	if _, isObject := content["kind"].(string); isObject && content["items"] == nil && content["kind"] != "Status" {
 		if shown, err := s.Show(&unstructured.Unstructured{Object: content}, nil); err == nil {
@@ -53,7 +53,7 @@ func (s Set) redactObject(content map[string]any) map[string]any {
 	return content
 }
 
-// redactOperations takes the values out of the operations on hidden fields, and on what they are in.
+// redactOperations removes the values from operations on hidden fields and on their containers.
 func (s Set) redactOperations(operations []map[string]json.RawMessage) ([]byte, bool) {
 	for _, o := range operations {
 		if relate(pointer(text(o["path"])), appliedPath) != apart {

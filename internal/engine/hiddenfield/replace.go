@@ -8,11 +8,11 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// Redacted stands in the place of a value that is not shown.
+// Redacted replaces a value that is not shown.
 const Redacted = "REDACTED"
 
-// Replace replaces the values of the fields in JSON that is an object of a kind, a list of them, or what is known to
-// hold none; false if it is anything else. Keys are kept.
+// Replace replaces the values of the fields in JSON that is an object of a kind, a list of them, or known to hold none;
+// false for anything else. Keys are kept.
 func (s Set) Replace(text []byte, kind string) ([]byte, bool) {
 	content, err := decode(text)
 	if err != nil || kind == "" {
@@ -49,8 +49,8 @@ func (s Set) replaceItems(items any) bool {
 	return ok || items == nil
 }
 
-// replaceIn replaces in an object, which it changes: in itself, in what kubectl applied, and in the managed fields,
-// which quote elements of sets and keys of lists.
+// replaceIn changes an object: it replaces the values in the object itself, in what kubectl applied, and in the managed
+// fields, which quote elements of sets and keys of lists.
 func (s Set) replaceIn(content map[string]any) {
 	o := unstructured.Unstructured{Object: content}
 	if entries := o.GetManagedFields(); len(entries) > 0 {
@@ -88,8 +88,8 @@ func (s Set) replaceFields(content map[string]any) {
 	}
 }
 
-// replaceAt replaces what is at a path, in what was decoded from JSON. In lists it does so in every element: which of
-// them a key names, only a schema knows.
+// replaceAt replaces what is at a path in decoded JSON. In lists it does so in every element: only a schema knows which
+// of them a key names.
 func replaceAt(v any, at fieldperm.Path) any {
 	if len(at) == 0 {
 		return replaced(v)
@@ -111,7 +111,7 @@ func replaceAt(v any, at fieldperm.Path) any {
 	return v
 }
 
-// replaced is a value with its keys and without what they hold.
+// replaced returns a value with its keys but without their values.
 func replaced(v any) any {
 	switch v := v.(type) {
 	case nil:

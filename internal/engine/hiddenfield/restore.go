@@ -24,19 +24,19 @@ func (r *Removal) Error() string {
 	return fmt.Sprintf("removing %s takes %s: the field %s is hidden from you (%s)", r.At, r.Hidden.Verb(), r.Hidden.Field, r.Hidden.Source)
 }
 
-// Keyed knows the fields by which the elements of a list are told apart; none if nothing says so.
+// Keyed knows the fields that identify the elements of a list; none if no schema says so.
 type Keyed func(list fieldperm.Path) []string
 
 // Restored is a write with what its author does not see.
 type Restored struct {
 	Object runtime.Object
-	// Set are the hidden fields that the author has given a value.
+	// Set are the hidden fields that the author has set.
 	Set Set
 }
 
-// Restore puts hidden values back into what an author writes who does not see them: where the field is absent, or where
-// a key has the empty value that is shown. Both objects are in the version that the fields are declared for; neither
-// is changed.
+// Restore puts hidden values back into a write whose author does not see them: where the field is absent, or where a
+// key has the empty value that is shown. Both objects are in the version that the fields are declared for; neither is
+// changed.
 func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {
 	shownOld, err := s.content(old)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {
 		if b.set {
 			set = append(set, f)
 		}
-		// What was put back for one field may hold another one.
+		// What was restored for one field may contain another one.
 		if out, err = b.within(o, out, so, sn, f.Field, nil); err != nil {
 			return Restored{}, err
 		}
@@ -69,7 +69,7 @@ func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {
 	return Restored{Object: made, Set: set}, nil
 }
 
-// contentOf is what the fields of an object are in.
+// contentOf returns the container of an object's fields.
 func contentOf(o runtime.Object) reflect.Value {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return reflect.ValueOf(u.Object)
@@ -93,7 +93,7 @@ func objectOf(content reflect.Value, like runtime.Object) (runtime.Object, error
 	return out, nil
 }
 
-// less are the fields that are not in another set.
+// less returns the fields that are not in another set.
 func (s Set) less(other Set) Set {
 	var left Set
 	for _, f := range s {
@@ -113,9 +113,8 @@ func (s Set) has(f fieldperm.Hidden) bool {
 	return false
 }
 
-// RestoreMetadata puts back the copies of hidden fields in metadata: what kubectl applied, if it is written as it was
-// shown, and who manages them. Those of fields that the author has given a value stay as they are written. The object
-// may be changed.
+// RestoreMetadata restores what metadata has about hidden fields: what kubectl applied, if it is written as it was
+// shown, and their managers. For fields that the author has set, it stays as written. The object may be changed.
 func (s Set) RestoreMetadata(old, new runtime.Object, set Set) error {
 	s = s.less(set)
 	before, err := meta.Accessor(old)
@@ -146,12 +145,12 @@ func (s Set) RestoreMetadata(old, new runtime.Object, set Set) error {
 type back struct {
 	hidden fieldperm.Hidden
 	keyed  Keyed
-	// set is true if the author has given the field a value.
+	// set is true if the author has set the field.
 	set bool
 }
 
 // within puts it back into a container that both objects have. so and sn are what is shown of the stored and of the
-// written one.
+// written container.
 func (b *back) within(o, n, so, sn reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
 	if n.Kind() == reflect.Interface {
 		if o.IsNil() || n.IsNil() || o.Elem().Type() != n.Elem().Type() {
@@ -182,13 +181,13 @@ func (b *back) within(o, n, so, sn reflect.Value, at, from fieldperm.Path) (refl
 	return n, nil
 }
 
-// apart is a container that has become something else: nothing of the stored one fits into it.
+// apart handles a container of another type than before: nothing of the stored one fits into it.
 func (b *back) apart(n reflect.Value) (reflect.Value, error) {
 	b.set = true
 	return n, nil
 }
 
-// unwrapped is what is in an interface, or the empty value of what is in another one.
+// unwrapped returns the value in an interface, or the empty value of the type in another one.
 func unwrapped(v, like reflect.Value) reflect.Value {
 	if v.IsValid() && v.Kind() == reflect.Interface && !v.IsNil() && v.Elem().Type() == like.Elem().Type() {
 		return v.Elem()
@@ -262,8 +261,8 @@ func holds(v reflect.Value, at fieldperm.Path) bool {
 	return !reflect.DeepEqual(v.Interface(), without(v, at, false).Interface())
 }
 
-// mayHold reports whether what is shown may hold a hidden field: lists are shown with all of their elements, so that
-// where there is no element there is nothing hidden.
+// mayHold reports whether a value as shown may contain a hidden field: lists are shown with all their elements, so an
+// empty list hides nothing.
 func mayHold(shown reflect.Value, at fieldperm.Path) bool {
 	switch shown.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -282,7 +281,7 @@ func mayHold(shown reflect.Value, at fieldperm.Path) bool {
 	return true
 }
 
-// value is a hidden value: the stored one, if the author has left it out.
+// value returns the hidden value: the stored one, if the author has left it out.
 func (b *back) value(o, n reflect.Value) reflect.Value {
 	switch {
 	case isAbsent(n):

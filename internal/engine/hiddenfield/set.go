@@ -38,7 +38,7 @@ func (s Set) Names() string {
 // Verbs lists the verbs that show the fields, each once, in order.
 func (s Set) Verbs() []string { return s.each(fieldperm.Hidden.Verb) }
 
-// Sources lists who declares the fields, each once, in order.
+// Sources lists the declarations of the fields, each once, in order.
 func (s Set) Sources() []string {
 	return s.each(func(f fieldperm.Hidden) string { return f.Source })
 }
@@ -75,7 +75,7 @@ func (s Set) Show(o runtime.Object, memo *Memo) (runtime.Object, error) {
 	return out, s.showMetadata(out, memo)
 }
 
-// Hide is Show for an object of a Go type that may be changed itself. What it points to stays as it is.
+// Hide is Show in place, for an object of a Go type. What the object points to is not changed.
 func (s Set) Hide(o runtime.Object, memo *Memo) error {
 	v := reflect.ValueOf(o)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -91,7 +91,7 @@ func (s Set) hideContent(object reflect.Value) {
 	}
 }
 
-// content is a copy of an object without the fields. Of metadata alone, those of metadata are taken out.
+// content returns a copy of an object without the fields. If the object is metadata only, it removes those of metadata.
 func (s Set) content(o runtime.Object) (runtime.Object, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
@@ -117,7 +117,7 @@ func (s Set) content(o runtime.Object) (runtime.Object, error) {
 	return out, nil
 }
 
-// showMetadata says in the metadata what is hidden, and hides it in the metadata.
+// showMetadata records in the metadata what is hidden, and hides it in the metadata.
 func (s Set) showMetadata(o runtime.Object, memo *Memo) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s Set) showMetadata(o runtime.Object, memo *Memo) error {
 	return nil
 }
 
-// showApplied shows of what kubectl applied what is not hidden. What cannot be read is not shown.
+// showApplied shows what is not hidden of what kubectl applied. If it cannot be read, nothing is shown.
 func (s Set) showApplied(annotations map[string]string, text string) {
 	content, err := decode([]byte(text))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s Set) showApplied(annotations map[string]string, text string) {
 		return
 	}
 	for _, f := range s {
-		for _, at := range spellings(f.Field) { // what was applied has been written by a client
+		for _, at := range spellings(f.Field) { // a client has written what was applied
 			content = withoutAny(content, at, f.Keys)
 		}
 	}
@@ -163,7 +163,7 @@ func (s Set) showApplied(annotations map[string]string, text string) {
 	annotations[lastApplied] = string(shown)
 }
 
-// Unmark takes the annotation that names hidden fields out of an object that is to be stored, which may be changed.
+// Unmark removes the annotation that names hidden fields from an object that is about to be stored.
 func Unmark(m metav1.Object) {
 	annotations := m.GetAnnotations()
 	if _, ok := annotations[policyv1alpha1.AnnotationHidden]; !ok {

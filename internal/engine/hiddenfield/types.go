@@ -8,7 +8,7 @@ import (
 
 var types sync.Map // of reflect.Type to map[string][]int
 
-// fieldsOf finds the fields of a type by their names in JSON. It is made once for each type.
+// fieldsOf finds the fields of a type by their names in JSON. It is computed once per type.
 func fieldsOf(t reflect.Type) map[string][]int {
 	if known, ok := types.Load(t); ok {
 		return known.(map[string][]int)

@@ -6,11 +6,11 @@ const (
 	Token = "token"
 	// SystemMasters allows everything to the group system:masters.
 	SystemMasters = "system-masters"
-	// Replicas refuses everybody else while this server differs from its replicas.
+	// Replicas refuses all others while this server differs from its replicas.
 	Replicas = "replicas"
-	// PolicySync refuses everybody else before the policy is known.
+	// PolicySync refuses all others before the policy is known.
 	PolicySync = "policy-sync"
-	// NodeRestriction denies nodes what is not theirs.
+	// NodeRestriction denies nodes access to what is not theirs.
 	NodeRestriction = "node-restriction"
 	// PolicyMaster is the policy of the master namespace.
 	PolicyMaster = "policy-master"
@@ -20,14 +20,14 @@ const (
 	Node = "node"
 	// RBAC is the link of roles and bindings of RBAC, unless its configuration names it otherwise.
 	RBAC = "rbac"
-	// Access is the last link: what was granted to people who asked for it.
+	// Access is the last link: it allows what access requests have granted.
 	Access = "access"
 )
 
-// ProtectedAttributes stands behind the chain, in reviews: attributes that the caller may not set.
+// ProtectedAttributes appears after the chain, in reviews: attributes that the caller may not set.
 const ProtectedAttributes = "protected-attributes"
 
-// Effects stands behind the chain, in reviews: what the caller may not bring about by a controller.
+// Effects appears after the chain, in reviews: what the caller may not cause through a controller.
 const Effects = "effects"
 
 // WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
@@ -39,5 +39,5 @@ func WithoutRules(name string) bool {
 	return false
 }
 
-// Guards reports whether a link stands in front of the chain and only ever refuses.
+// Guards reports whether a link runs ahead of the chain and only ever refuses.
 func Guards(name string) bool { return name == Token || name == Replicas || name == PolicySync }

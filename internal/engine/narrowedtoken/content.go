@@ -19,34 +19,35 @@ import (
 
 // Limits of the content.
 const (
-	// MaxDescription is how many bytes a description has at most.
+	// MaxDescription is the maximum size of a description in bytes.
 	MaxDescription = 256
-	// maxRules is how many rules a link has at most. Links are compiled by those who receive them.
+	// maxRules is the maximum number of rules in a link. The receiver of a link has to compile it.
 	maxRules = 64
-	// maxAncestors is how many tokens a token can come from.
+	// maxAncestors is the maximum number of ancestors of a token.
 	maxAncestors = MaxLinks
 )
 
-// Payload is what only the server writes: whose token it is, and until when.
+// Payload is the part that only the server writes: whose token it is, and until when.
 type Payload struct {
-	// ID is what audit events and revocations call the token.
+	// ID identifies the token in audit events and revocations.
 	ID string `json:"id"`
 	// Issued and Expires are seconds since 1970.
 	Issued  int64 `json:"iat"`
 	Expires int64 `json:"exp"`
-	// User is whom the token stands for.
+	// User is the user of the token.
 	User User `json:"user"`
-	// Audience is who, besides the server, may confirm the token.
+	// Audience names who may confirm the token in addition to the server.
 	Audience string `json:"aud,omitempty"`
-	// Grants tells that granted access requests count.
+	// Grants is true if granted access requests count.
 	Grants bool `json:"grants,omitempty"`
-	// Bound is what the credential was bound to that asked for the token.
+	// Bound is what the credential that asked for the token was bound to.
 	Bound *Bound `json:"bound,omitempty"`
-	// Ancestors are the tokens that this one was asked for with, the first one first. Revoking one revokes this.
+	// Ancestors are the chain of tokens with which this one was requested, the first one first. Revoking one of them
+	// revokes this one.
 	Ancestors []Ancestor `json:"from,omitempty"`
 }
 
-// User is whom a token stands for.
+// User is the user of a token.
 type User struct {
 	Name   string              `json:"name"`
 	UID    string              `json:"uid,omitempty"`
@@ -54,7 +55,7 @@ type User struct {
 	Extra  map[string][]string `json:"extra,omitempty"`
 }
 
-// Bound are the objects that have to exist while the token is used: those that a service account token is bound to.
+// Bound lists the objects that must exist while the token is used: those that a service account token is bound to.
 type Bound struct {
 	Namespace      string `json:"namespace"`
 	ServiceAccount Object `json:"serviceAccount"`
@@ -69,7 +70,7 @@ type Object struct {
 	UID  string `json:"uid"`
 }
 
-// Ancestor is a token that another one was asked for with.
+// Ancestor is a token with which another one was requested.
 type Ancestor struct {
 	ID     string `json:"id"`
 	Issued int64  `json:"iat"`
@@ -77,15 +78,16 @@ type Ancestor struct {
 
 // Link is one restriction.
 type Link struct {
-	// Rules are what it allows. Without one it allows nothing.
+	// Rules are what it allows. Without rules it allows nothing.
 	Rules []accessv1alpha1.TokenRule `json:"rules"`
-	// Expires is when the token ends, in seconds since 1970, if that is before the payload says; 0 leaves it.
+	// Expires is when the token expires, in seconds since 1970, if that is earlier than in the payload; 0 sets no
+	// limit.
 	Expires int64 `json:"exp,omitempty"`
-	// Description says what the restriction is for.
+	// Description is the purpose of the restriction.
 	Description string `json:"description,omitempty"`
 }
 
-// DecodeLink reads one link, strictly: what it does not know, or could read in two ways, is an error.
+// DecodeLink reads one link, strictly: unknown or ambiguous content is an error.
 func DecodeLink(data []byte) (*Link, error) {
 	l := &Link{}
 	if err := decode(data, l); err != nil {
@@ -102,12 +104,12 @@ func decodePayload(data []byte) (*Payload, error) {
 	return p, p.check()
 }
 
-// decode reads one JSON object: keys as they are spelled, each once and each known, and nothing behind it.
+// decode reads one JSON object: keys are case-sensitive, unique and known, and nothing follows the object.
 func decode(data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
 	}
-	// The strict decoder knows fields that are given twice, but for those that other types read by themselves.
+	// The strict decoder detects duplicate fields, except in types with their own decoder.
 	if bytes.Contains(data, []byte("null")) || bytes.Contains(data, []byte("attributeRestrictions")) {
 		if err := once(data); err != nil {
 			return err
@@ -123,7 +125,7 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// once refuses keys that are given twice, at any depth, and null, which is given and says nothing.
+// once refuses duplicate keys, at any depth, and null, which sets a key to nothing.
 func once(data []byte) error {
 	d := stdjson.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -179,7 +181,7 @@ func (p *Payload) check() error {
 	return nil
 }
 
-// idSize is how many characters an ID has: 16 bytes in hexadecimal.
+// idSize is the number of characters of an ID: 16 bytes in hexadecimal.
 const idSize = 32
 
 func isID(id string) bool {
@@ -217,7 +219,7 @@ func (l *Link) check() error {
 	return nil
 }
 
-// CheckDescription refuses what would not stand on one line of a refusal or an audit event.
+// CheckDescription refuses text that does not fit on one line of a refusal or an audit event.
 func CheckDescription(text string) error {
 	if len(text) > MaxDescription {
 		return fmt.Errorf("a description has %d bytes, the limit is %d", len(text), MaxDescription)
@@ -252,5 +254,5 @@ func checkRule(r *accessv1alpha1.TokenRule) error {
 	return nil
 }
 
-// Ends is when the link ends the token; false if it leaves that to others.
+// Ends returns when the link ends the token; false if it sets no limit.
 func (l *Link) Ends() (time.Time, bool) { return time.Unix(l.Expires, 0), l.Expires != 0 }

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// KeySize is how many bytes a root key has.
+// KeySize is the size of a root key in bytes.
 const KeySize = 32
 
-// keyIDSize is how many bytes tell keys apart.
+// keyIDSize is the size of a key ID in bytes.
 const keyIDSize = 8
 
-// keyIDDomain keeps what is derived for the ID apart from everything else that is made of the key.
+// keyIDDomain separates the derivation of the ID from everything else that is derived from the key.
 const keyIDDomain = "proviso narrowed token key id\x00"
 
-// Key is a root key. A user who has it can make tokens of every user.
+// Key is a root key. With it, anyone can make tokens for every user.
 type Key struct {
 	secret [KeySize]byte
 	id     [keyIDSize]byte
 }
 
-// NewKey makes a key of its bytes.
+// NewKey returns the key with these bytes.
 func NewKey(secret []byte) (Key, error) {
 	if len(secret) != KeySize {
 		return Key{}, fmt.Errorf("a key has %d bytes, this one has %d", KeySize, len(secret))
@@ -35,7 +35,7 @@ func NewKey(secret []byte) (Key, error) {
 	return k, nil
 }
 
-// ParseKey reads the text of a key file: the bytes in standard base64, with nothing but white space around.
+// ParseKey reads the text of a key file: the bytes in standard base64, surrounded only by white space.
 func ParseKey(text []byte) (Key, error) {
 	secret, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -44,7 +44,7 @@ func ParseKey(text []byte) (Key, error) {
 	return NewKey(secret)
 }
 
-// KeyText is the text of a key file.
+// KeyText returns the text of a key file.
 func KeyText(secret []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(secret) + "\n") }
 
 // String never shows the secret.
@@ -56,7 +56,7 @@ func (k Key) GoString() string { return k.String() }
 // Keys are the root keys of a server. The first one signs; all of them verify.
 type Keys []Key
 
-// find is the key of an ID.
+// find returns the key with an ID.
 func (k Keys) find(id []byte) (Key, bool) {
 	for _, key := range k {
 		if string(key.id[:]) == string(id) { // the ID may be known

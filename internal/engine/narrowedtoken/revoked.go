@@ -5,17 +5,17 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Revocations are the tokens that have ended before their time. It never changes. A nil one is not known, and
-// everything is revoked.
+// Revocations are the tokens that were revoked. They are immutable. Nil means that they are not known: then every token
+// is revoked.
 type Revocations struct {
 	ids, users map[string]int64
 	objects    []*accessv1alpha1.TokenRevocation
-	// all tells that one of them cannot be read: it may be about any token.
+	// all is true if one of them cannot be read: it may be about any token.
 	all bool
 }
 
-// NewRevocations puts revocations together. Of two about the same, the later one counts. One that does not say until
-// when is about every token.
+// NewRevocations combines revocations. Of two about the same subject, the later one counts. One without a time is about
+// every token.
 func NewRevocations(all []*accessv1alpha1.TokenRevocation) *Revocations {
 	r := &Revocations{ids: map[string]int64{}, users: map[string]int64{}, objects: all}
 	for _, one := range all {
@@ -36,7 +36,7 @@ func NewRevocations(all []*accessv1alpha1.TokenRevocation) *Revocations {
 	return r
 }
 
-// Len is how many ids and users there are.
+// Len returns the number of ids and users.
 func (r *Revocations) Len() int {
 	if r == nil {
 		return 0
@@ -44,7 +44,7 @@ func (r *Revocations) Len() int {
 	return len(r.ids) + len(r.users)
 }
 
-// Objects are what it was put together from. They must not be changed.
+// Objects returns the revocations it was built from. They must not be changed.
 func (r *Revocations) Objects() []*accessv1alpha1.TokenRevocation {
 	if r == nil {
 		return nil
@@ -52,8 +52,8 @@ func (r *Revocations) Objects() []*accessv1alpha1.TokenRevocation {
 	return r.objects
 }
 
-// Has reports whether a token is revoked, or one that it was asked for with. Times have seconds: a token of the same
-// second is revoked.
+// Has reports whether a token or one of its ancestors is revoked. Times have a precision of seconds: a token of the
+// same second is revoked.
 func (r *Revocations) Has(p *Payload) bool {
 	if r == nil || r.all {
 		return true

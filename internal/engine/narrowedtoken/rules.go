@@ -16,21 +16,21 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// maxCompiled is how many links are kept. A holder can make as many as they like.
+// maxCompiled is how many compiled links are kept. A holder can make as many as they like.
 const maxCompiled = 1024
 
-// Compiler compiles links, and keeps what it compiled by its text. It is safe for concurrent use.
+// Compiler compiles links, and caches them by their text. It is safe for concurrent use.
 type Compiler struct {
 	compile ruleset.CompileRule
 	kept    *lru.Cache
 }
 
-// NewCompiler returns a compiler whose conditions are compiled as those of policy are.
+// NewCompiler returns a compiler that compiles conditions like those of policy.
 func NewCompiler(compile ruleset.CompileRule) *Compiler {
 	return &Compiler{compile: compile, kept: lru.New(maxCompiled)}
 }
 
-// Link is a link by its text, with the meaning that names have among these kinds.
+// Link compiles the text of a link; kinds give names their meaning.
 func (c *Compiler) Link(text string, kinds *ruleset.Kinds) (*Rules, error) {
 	if known, ok := c.kept.Get(text); ok {
 		if r, ok := known.(*Rules); ok && r.kinds == kinds {
@@ -54,12 +54,12 @@ type Rules struct {
 	parts []*part
 }
 
-// part are the rules that hold in the same namespaces.
+// part holds the rules that apply in the same namespaces.
 type part struct {
-	// namespaces is empty if they hold everywhere.
+	// namespaces is empty if they apply everywhere.
 	namespaces []string
 	all        *ruleset.Index
-	// named is what of the rules is written out. It is made when a request needs it.
+	// named is the part of the rules that is written out, see writtenOut. It is built when a request needs it.
 	named func() *ruleset.Index
 }
 
@@ -86,7 +86,7 @@ func (c *Compiler) rules(l *Link, kinds *ruleset.Kinds) *Rules {
 
 func sorted(r *accessv1alpha1.TokenRule) []string { return slices.Sorted(slices.Values(r.Namespaces)) }
 
-// holder is whom the rules of a link are bound to, in a namespace that holds everywhere.
+// holder is the subject to which the rules of a link are bound, in a namespace whose bindings apply everywhere.
 const (
 	holder = "token"
 	place  = "token"
@@ -107,8 +107,8 @@ func (c *Compiler) index(rules []policyv1alpha1.PolicyRule, kinds *ruleset.Kinds
 	})
 }
 
-// writtenOut are the rules as far as they name verbs and resources: an allow rule keeps no wildcard, and one that has
-// only exceptions allows nothing (TK-4). Deny rules stay as they are.
+// writtenOut reduces the rules to the verbs and resources that they name: an allow rule keeps no wildcards, and one
+// that has only exceptions allows nothing (TK-4). Deny rules are unchanged.
 func writtenOut(rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
 	var out []policyv1alpha1.PolicyRule
 	for _, r := range rules {
@@ -125,7 +125,7 @@ func writtenOut(rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
 	return out
 }
 
-// literal keeps what is named, and what is taken out; false if nothing is named. A list without a name would mean all.
+// literal keeps names and exceptions; false if there are no names. A list without names would mean all.
 func literal(list []string) (kept []string, named bool) {
 	for _, entry := range list {
 		switch {
@@ -138,17 +138,17 @@ func literal(list []string) (kept []string, named bool) {
 	return kept, named
 }
 
-// Answer is what a link says to a request before the object is known. The zero value refuses.
+// Answer is a link's answer to a request before the object is known. The zero value refuses.
 type Answer struct {
-	// Allowed tells that it allows it, unless one of Denies holds, whatever the object is.
+	// Allowed is true if the link allows the request for every object, unless one of Denies holds.
 	Allowed bool
-	// Allows and Denies are the rules that do under conditions.
+	// Allows and Denies are the rules that allow and deny under conditions.
 	Allows, Denies []ruleset.Hit
-	// Unnamed says what the request is good for, if it would be allowed had the link named it.
+	// Unnamed says what can be done with the request, if the link would allow it but does not name it.
 	Unnamed string
 }
 
-// IsRefused reports whether no object makes it allowed.
+// IsRefused reports whether the request is refused for every object.
 func (a *Answer) IsRefused() bool { return !a.Allowed && len(a.Allows) == 0 }
 
 // Ask asks the link about a request.
@@ -199,8 +199,8 @@ func (r *Rules) ask(attrs authorizer.Attributes, named bool) (a Answer) {
 	return a
 }
 
-// holds reports whether the rules hold for a request, and whether its deny rules do: what is asked of all namespaces
-// may be about one of these.
+// holds reports whether the rules apply to a request, and whether the deny rules do: a request for all namespaces may
+// be about one of these.
 func (p *part) holds(attrs authorizer.Attributes) (here, denies bool) {
 	switch {
 	case len(p.namespaces) == 0:

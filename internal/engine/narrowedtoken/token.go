@@ -15,51 +15,51 @@ import (
 )
 
 const (
-	// Prefix begins every narrowed token of every version. Nothing that begins so is any other credential.
+	// Prefix is the prefix of narrowed tokens of every version. No other credential has it.
 	Prefix = "pvt"
-	// version begins those of this one; a dot follows.
+	// version is the prefix of tokens of this version; a dot follows.
 	version = "pvt1"
 
-	// MaxSize is how many bytes the text of a token has at most.
+	// MaxSize is the maximum size of the text of a token in bytes.
 	MaxSize = 16 << 10
-	// MaxLinks is how many links it has at most.
+	// MaxLinks is the maximum number of links of a token.
 	MaxLinks = 16
 
 	macSize    = sha256.Size
 	lengthSize = 4
 )
 
-// encoding is that of the body. It is strict, and line breaks, which it would skip, are refused: there is one text of a
-// token.
+// encoding is the encoding of the body. It is strict, and line breaks, which it would skip, are refused: a token has
+// exactly one text.
 var encoding = base64.RawURLEncoding.Strict()
 
-// ErrInvalid is every reason for which a token is refused. What is wrong with it is told to the audit log, and never to
-// the caller.
+// ErrInvalid stands for every reason to refuse a token. Only the audit log says what is wrong with it, never the
+// response.
 var ErrInvalid = errors.New("invalid narrowed token")
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Is reports whether a credential is for this package to judge.
+// Is reports whether a credential is a narrowed token, valid or not.
 func Is(credential string) bool { return strings.HasPrefix(credential, Prefix) }
 
-// Token is a token that was read. It does not have its text.
+// Token is a parsed token. It does not contain its text.
 type Token struct {
 	Payload Payload
 	Links   []Link
-	// Texts are the links as they were sent.
+	// Texts are the links as sent.
 	Texts []string
 }
 
-// parts are the bytes of a token, not looked into.
+// parts are the raw parts of a token.
 type parts struct {
 	keyID, payload []byte
 	links          [][]byte
 	mac            []byte
 }
 
-// New makes a token of a payload and its links.
+// New makes a token from a payload and its links.
 func New(key Key, p Payload, links ...Link) (string, error) {
 	if err := p.check(); err != nil {
 		return "", err
@@ -77,8 +77,8 @@ func New(key Key, p Payload, links ...Link) (string, error) {
 	return t.text()
 }
 
-// Extend is New for a token that was asked for with another one: it has the links of that one, as they were sent, in
-// front of its own.
+// Extend is New for a token that was requested with another one: it has the links of that one, as sent, in front of its
+// own.
 func Extend(key Key, p Payload, before []string, link Link) (string, error) {
 	token, err := New(key, p)
 	if err != nil {
@@ -97,7 +97,7 @@ func Extend(key Key, p Payload, before []string, link Link) (string, error) {
 	return t.text()
 }
 
-// Attenuate appends a link. It needs no key, and checks nothing but the form of the token.
+// Attenuate appends a link. It needs no key, and checks only the form of the token.
 func Attenuate(token string, link Link) (string, error) {
 	t, err := split(token)
 	if err != nil {
@@ -109,7 +109,7 @@ func Attenuate(token string, link Link) (string, error) {
 	return t.text()
 }
 
-// Verify reads a token that one of the keys has made.
+// Verify reads a token that was made with one of the keys.
 func Verify(keys Keys, token string) (*Token, error) {
 	t, err := split(token)
 	if err != nil {
@@ -129,7 +129,7 @@ func Verify(keys Keys, token string) (*Token, error) {
 	return t.read()
 }
 
-// Inspect reads a token without a key: whether it is genuine is not known.
+// Inspect reads a token without a key: it does not verify that the token is genuine.
 func Inspect(token string) (*Token, error) {
 	t, err := split(token)
 	if err != nil {
@@ -138,7 +138,7 @@ func Inspect(token string) (*Token, error) {
 	return t.read()
 }
 
-// first is K₀, and next is Kᵢ.
+// first returns K₀, and next returns Kᵢ.
 func first(key Key, payload []byte) []byte {
 	h := hmac.New(sha256.New, key.secret[:])
 	_, _ = h.Write([]byte(version))
@@ -173,7 +173,7 @@ func (t *parts) append(l *Link) error {
 	return nil
 }
 
-// text writes the token down.
+// text encodes the token.
 func (t *parts) text() (string, error) {
 	body := slices.Clone(t.keyID)
 	for _, part := range append([][]byte{t.payload}, t.links...) {
@@ -186,7 +186,7 @@ func (t *parts) text() (string, error) {
 	return token, nil
 }
 
-// split takes a token apart.
+// split splits a token into its parts.
 func split(token string) (*parts, error) {
 	if len(token) > MaxSize {
 		return nil, invalid("it has %d bytes, the limit is %d", len(token), MaxSize)
@@ -221,7 +221,7 @@ func split(token string) (*parts, error) {
 	return t, nil
 }
 
-// cut takes one part, with its length in front of it.
+// cut takes one part, which is preceded by its length.
 func cut(rest []byte) (part, behind []byte, err error) {
 	if len(rest) < lengthSize {
 		return nil, nil, invalid("it is cut off")
@@ -234,7 +234,7 @@ func cut(rest []byte) (part, behind []byte, err error) {
 	return rest[:n], rest[n:], nil
 }
 
-// read looks into the parts.
+// read decodes the parts.
 func (t *parts) read() (*Token, error) {
 	p, err := decodePayload(t.payload)
 	if err != nil {
@@ -251,7 +251,7 @@ func (t *parts) read() (*Token, error) {
 	return out, nil
 }
 
-// Expires is when the token ends: when the payload or the first of its links does.
+// Expires returns when the token expires: the earliest time in its payload and its links.
 func (t *Token) Expires() time.Time {
 	at := time.Unix(t.Payload.Expires, 0)
 	for i := range t.Links {

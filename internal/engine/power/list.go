@@ -8,24 +8,24 @@ const (
 	policyGroup = "authorization.proviso.dev"
 )
 
-// Where is where a request has to be allowed to be worth a warning.
+// Where says where a right has to apply to be worth a warning.
 type Where uint8
 
 const (
-	// Anywhere is worth none by itself: the right is ordinary, but not for a narrowed token.
+	// Anywhere is never worth a warning by itself: the right is ordinary, but not for a narrowed token.
 	Anywhere Where = iota
 	// Cluster is a request without a namespace.
 	Cluster
-	// EveryNamespace is a request in namespaces that nobody has named.
+	// EveryNamespace is a request in namespaces that no rule or binding has named.
 	EveryNamespace
 )
 
-// Row are requests with one of the verbs on one of the resources.
+// Row stands for requests with one of the verbs on one of the resources.
 type Row struct {
-	// Why says what can be done with it, behind "can".
+	// Why says what can be done with it; it completes a sentence after "can".
 	Why   string
 	Where Where
-	// Verbs are literal; a * at the end of one covers every verb that begins so, and alone every verb.
+	// Verbs are literal; a * at the end covers every verb with that prefix, and alone every verb.
 	Verbs     []string
 	Group     string
 	Resources []string
@@ -34,7 +34,7 @@ type Row struct {
 // every stands for every group, every resource or every verb.
 const every = "*"
 
-// The verbs that give something when an object is written, and those that also take something away.
+// The verbs that can grant something by writing an object, and those that can also take something away.
 const (
 	writes  = "create update patch"
 	changes = "create update patch delete deletecollection"
@@ -68,7 +68,7 @@ var rows = []Row{
 	row("convert custom resources with their own webhook", Cluster, writes, "apiextensions.k8s.io", "customresourcedefinitions"),
 	row("answer for whole API groups", Cluster, writes, "apiregistration.k8s.io", "apiservices"),
 
-	// From here on: ordinary for a person, and a way out for a narrowed token.
+	// From here on: ordinary for a person, but an escape from a narrowed token.
 	row("act as another user", Anywhere, "impersonate*", every, every),
 	row("hand out rights", Anywhere, "escalate bind deny approve", every, every),
 	row("act as a service account", Anywhere, every, "", "serviceaccounts/token"),
@@ -99,10 +99,10 @@ func row(why string, where Where, verbs, group string, resources ...string) Row 
 	return Row{why, where, strings.Fields(verbs), group, resources}
 }
 
-// Rows is the list.
+// Rows returns the list.
 func Rows() []Row { return rows }
 
-// Of says what can be done with a request beyond what it names; false if nothing. The subresource may be empty.
+// Of returns what can be done with a request beyond what it names; false if nothing. The subresource may be empty.
 func Of(verb, group, resource, subresource string) (why string, powerful bool) {
 	if verb == every || group == every || resource == every {
 		return "do everything", true // a question, not a request

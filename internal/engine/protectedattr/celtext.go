@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// describe says in words what a condition denies.
+// describe describes in words what a condition denies.
 func describe(a attribute, p scoped) string {
 	f, where := p.set, ""
 	if !p.object {
@@ -33,7 +33,7 @@ func (l *level) named(at place, req *Request) []*protection {
 	return append(applying(l.any, at, req), slices.DeleteFunc(l.applying(at, req), func(p *protection) bool { return len(p.values) == 0 })...)
 }
 
-// behind lists the protections behind what is forbidden: those of every value, and those that list a value.
+// behind lists the protections that forbid something: those of every value, and those that list a value.
 func (p scoped) behind() (some []*protection) {
 	for _, by := range p.by {
 		switch {
@@ -78,7 +78,7 @@ func expression(a attribute, p scoped) string {
 	return strings.Join(terms, " || ")
 }
 
-// attributes is the map of a carrier of metadata, and of the key in it.
+// attributes returns the path of the map of a carrier of metadata.
 func (a attribute) attributes(carrier string) string {
 	return carrier + ".?metadata.?" + a.kind.field()
 }
@@ -87,7 +87,7 @@ func (a attribute) of(carrier string) string {
 	return a.attributes(carrier) + "[?" + celString(a.key) + "]"
 }
 
-// all is the map of a carrier of metadata, which may be empty.
+// all returns the map of a carrier of metadata, which may be empty.
 func (a attribute) all(carrier string) string { return a.attributes(carrier) + ".orValue({})" }
 
 // inDomain tests whether a key is one of those that the attribute stands for.
@@ -116,7 +116,7 @@ func (a attribute) changed(is, was string, d denied) string {
 		a.all(is), a.all(was), a.inDomain("k"), forbids)
 }
 
-// lost finds elements of from that have a forbidden value which the element of that name in to does not have.
+// lost finds elements of from with a forbidden value that the element of the same name in to does not have.
 func (a attribute) lost(from, to string, s *site, f forbidden) string {
 	same := celPath("o", s.key...) + " == " + celPath("e", s.key...)
 	if domainOf(a.key) == "" {
@@ -138,7 +138,7 @@ func (f forbidden) cel(v string) string {
 	return fmt.Sprintf("%s.hasValue() && %s.value() in %s", v, v, celList(f.values))
 }
 
-// celRoot is a path that is empty, and no error, where the object or something in it is missing.
+// celRoot returns a path that is empty, not an error, if the object or something in it is missing.
 func celRoot(variable string, names ...string) string {
 	return celPath("optional.ofNonZeroValue("+variable+")", names...)
 }
@@ -158,5 +158,5 @@ func celList(values []string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// celString is a CEL string literal: Go's escapes mean the same there for everything that is valid UTF-8.
+// celString returns a CEL string literal: Go's escapes mean the same in CEL for all valid UTF-8.
 func celString(s string) string { return quote(strings.ToValidUTF8(s, "\uFFFD")) }

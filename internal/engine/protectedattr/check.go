@@ -18,7 +18,7 @@ func (ix *Index) Check(req *Request, old, new any) Result {
 	switch {
 	case err == nil && c.found == nil:
 		return Result{allowed: true}
-	// Identity is looked at last: almost every write touches nothing that is protected.
+	// Identity is checked last: almost every write touches nothing protected.
 	case req.omnipotent() || ix.exempt.apply(req, old, new):
 		return Result{allowed: true}
 	case err != nil:
@@ -39,10 +39,10 @@ type check struct {
 	element element
 }
 
-// errMalformed is about a protected key only; a malformed value of a key that nobody protects is not ours to refuse.
+// errMalformed is only for protected keys; a malformed value of an unprotected key is not ours to refuse.
 var errMalformed = errors.New("its value is not a string")
 
-// object looks at the object's own metadata and then at what it carries for others, until something is refused.
+// object checks the object's own metadata and then what it carries for other objects, until something is refused.
 func (c *check) object(old, new any) error {
 	before, err := rootOf(old)
 	if err != nil {
@@ -89,8 +89,8 @@ func (c *check) pair(old, new node, oldMeta, newMeta []int) error {
 	return c.compare(Annotation, oldAnnotations, newAnnotations)
 }
 
-// compare visits every key of both sides exactly once. Looking up by the object's keys, and not by what is protected,
-// is what makes protections free for objects that do not carry them.
+// compare visits every key of both sides exactly once. Because it looks up the object's keys, and not the protected
+// ones, protections are free for objects that do not carry them.
 func (c *check) compare(kind Attribute, old, new attributes) error {
 	rules := &c.ix.rules[kind]
 	if rules.empty() {
@@ -123,7 +123,7 @@ func (c *check) compare(kind Attribute, old, new attributes) error {
 	return nil
 }
 
-// either holds a key against its own rule and against the one for every key.
+// either checks a key against its own rule and against the one for every key.
 func (c *check) either(kind Attribute, key string, rules *keyset, old, new attributes) error {
 	if r := rules.get(key); r != nil {
 		if err := c.key(kind, key, r, old, new); err != nil {
@@ -136,7 +136,7 @@ func (c *check) either(kind Attribute, key string, rules *keyset, old, new attri
 	return nil
 }
 
-// key decides one protected key. What is set is checked before what it replaces, the cluster's level before the
+// key decides one protected key. The new value is checked before the one it replaces, the cluster's level before the
 // namespace's.
 func (c *check) key(kind Attribute, key string, r *rule, old, new attributes) error {
 	if c.found != nil && c.found.Key <= key {
@@ -183,7 +183,7 @@ func (c *check) refuse(refusal *Refusal, l *level, at place) {
 	c.found = refusal
 }
 
-// where is the place under examination in words.
+// where returns the place under examination in words.
 func (c *check) where() string {
 	switch {
 	case c.site == nil:

@@ -17,8 +17,8 @@ const (
 	MaxDescription = 1024
 )
 
-// Condition is a protection as an access review shows it: a Deny condition that holds for exactly those writes that
-// Check would refuse this caller.
+// Condition is a protection as an access review shows it: a Deny condition that holds for exactly the writes that Check
+// would refuse this caller.
 type Condition struct {
 	// ID is a label key, unique in what one call returns.
 	ID string
@@ -30,7 +30,7 @@ type Condition struct {
 
 // Conditions lists the protections that stand between the caller and a write of the request's resource, whatever the
 // body will be (PA-8). What the caller may touch anyway is left out. They show what Check does and are never evaluated
-// in its place.
+// instead of it.
 func (ix *Index) Conditions(req *Request) []Condition {
 	if ix.Len() == 0 || req.omnipotent() || ix.exempt.identity(req.User, req.Groups) || writesOwnNode(req) {
 		return nil
@@ -77,7 +77,7 @@ func writesOwnNode(req *Request) bool {
 // attribute is a label or annotation that conditions are about.
 type attribute struct {
 	kind Attribute
-	// key is domain/* for all keys of a domain but those besides, which have conditions of their own.
+	// key is domain/* for all keys of a domain except those in besides, which have their own conditions.
 	key     string
 	besides []string
 }
@@ -99,7 +99,7 @@ type scoped struct {
 	by     []*protection
 }
 
-// parts are what is forbidden, with the places where it is the same together, each short enough for an expression.
+// parts returns what is forbidden, grouped by places where the same is forbidden, each short enough for an expression.
 func (l *level) parts(a attribute, req *Request) (all []scoped) {
 	if l == nil {
 		return nil
@@ -138,8 +138,8 @@ func budget(a attribute, p scoped) int {
 	return (MaxExpression-len(text))/max(lists, 1) - slack
 }
 
-// split cuts long lists of forbidden values into parts that fit an expression each; together the parts forbid the same.
-// A list of exceptions that is too long is left out, which shows more as forbidden than is, and never less.
+// split cuts long lists of forbidden values into parts that each fit an expression; together the parts forbid the same.
+// A list of exceptions that is too long is left out, which shows more as forbidden than is forbidden, never less.
 func (d denied) split(budget int) (parts []denied) {
 	if d.none() {
 		return nil
@@ -189,8 +189,8 @@ func (f forbidden) split(budget int) []forbidden {
 	return parts
 }
 
-// Group brings conditions within the limits of a set by joining neighbours, and makes of the readable IDs it is given
-// ones that are label keys and unique.
+// Group brings conditions within the limits of a set by joining neighbours, and turns the given readable IDs into
+// unique label keys.
 func Group(all []Condition) []Condition {
 	per := (len(all) + MaxConditions - 1) / MaxConditions
 	groups := pack(all, per)
@@ -249,7 +249,7 @@ func conditionID(c Condition, position int) string {
 	return "policy.proviso.dev/" + readable + "-" + hex.EncodeToString(sum[:4])
 }
 
-// cut keeps a description within its limit, whole runes only.
+// cut shortens a description to its limit, at a rune boundary.
 func cut(s string) string {
 	const dots = "..."
 	if len(s) <= MaxDescription {

@@ -1,6 +1,6 @@
 package protectedattr
 
-// kubeSystemPrefix begins the names of the service accounts that Kubernetes' own controllers use.
+// kubeSystemPrefix is the prefix of the service accounts that Kubernetes' own controllers use.
 const kubeSystemPrefix = "system:serviceaccount:kube-system:"
 
 // Identities under which Kubernetes runs many controllers at once, and its scheduler.
@@ -9,10 +9,10 @@ const (
 	scheduler         = "system:kube-scheduler"
 )
 
-// copiers are Kubernetes' controllers that make objects from what was checked when it was written: a template, or the
-// object whose labels they copy (PA-6, PA-13). They are exempt by who they are, never by what an object says about
-// itself: ownerReferences can be forged. Other service accounts of kube-system, those of add-ons among them, are not:
-// they can be bound to a role, or be exempt by flag.
+// copiers are Kubernetes' controllers that create objects from something that was checked when it was written: a
+// template, or the object whose labels they copy (PA-6, PA-13). They are exempt by identity, never by what an object
+// says about itself: ownerReferences can be forged. Other service accounts of kube-system, such as those of add-ons,
+// are not exempt: they can be bound to a role, or be exempted by a flag.
 var copiers = map[string][]groupResource{
 	kubeSystemPrefix + "deployment-controller":             {{"apps", "replicasets"}},
 	kubeSystemPrefix + "replicaset-controller":             {{"", "pods"}},
@@ -26,12 +26,12 @@ var copiers = map[string][]groupResource{
 	kubeSystemPrefix + "endpoint-controller":               {{"", "endpoints"}},
 	kubeSystemPrefix + "endpointslice-controller":          {{"discovery.k8s.io", "endpointslices"}},
 	kubeSystemPrefix + "endpointslicemirroring-controller": {{"discovery.k8s.io", "endpointslices"}},
-	// What the scheduler adds to a pod is where it goes.
+	// The scheduler only adds the node to a pod.
 	scheduler: {{"", "bindings"}, {"", "pods/binding"}},
 }
 
-// Copies reports whether a caller makes objects of a resource, which may be a subresource, from what has been checked
-// already.
+// Copies reports whether a caller creates objects of a resource, which may be a subresource, from something that was
+// checked already.
 func Copies(user, group, resource, subresource string) bool {
 	if subresource != "" {
 		resource += "/" + subresource

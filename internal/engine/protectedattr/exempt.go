@@ -11,7 +11,8 @@ const (
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 )
 
-// exemptions decide by who the caller is, never by what the object says about itself: ownerReferences can be forged.
+// exemptions decide by the caller's identity, never by what the object says about itself: ownerReferences can be
+// forged.
 type exemptions struct {
 	users, groups map[string]bool
 }
@@ -35,7 +36,7 @@ func (ix *Index) Exempts(req *Request) bool {
 	return req.omnipotent() || ix.exempt.identity(req.User, req.Groups)
 }
 
-// identity reports whether the caller is exempt whatever it writes.
+// identity reports whether the caller is exempt, whatever it writes.
 func (e *exemptions) identity(user string, groups []string) bool {
 	if e.users[user] {
 		return true
@@ -55,9 +56,10 @@ func (e *exemptions) apply(req *Request, old, new any) bool {
 	return IsMirrorPod(req, old, new)
 }
 
-// IsMirrorPod reports whether the caller is a node that writes a mirror pod of its own, which shows what runs there
-// already. What makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels
-// changed. That the annotation alone suffices for nobody else is why this is not a claim of the object.
+// IsMirrorPod reports whether the caller is a node that writes one of its own mirror pods, which show what already runs
+// there. The marks of a mirror pod are checked on both the old and the new object, so a pod cannot be turned into one
+// to change its labels. This does not trust a claim of the object, since the annotation suffices only for the node
+// itself.
 func IsMirrorPod(req *Request, old, new any) bool {
 	node, ok := nodeName(req)
 	return ok && req.Group == "" && req.Resource == "pods" && isMirrorOf(node, new) && (isAbsent(old) || isMirrorOf(node, old))
@@ -68,7 +70,7 @@ func nodeName(req *Request) (string, bool) {
 	return node, ok && node != "" && slices.Contains(req.Groups, nodesGroup)
 }
 
-// ownNode requires every name that is known to be the caller's own.
+// ownNode requires every known node name to be the caller's own.
 func ownNode(node string, req *Request, old, new any) bool {
 	if req.Name != "" && req.Name != node {
 		return false
@@ -100,7 +102,7 @@ func isAbsent(obj any) bool {
 	return err == nil && root.absent()
 }
 
-// textAt reads a string by its JSON names; anything that is not there reads as empty, which matches nothing.
+// textAt reads a string by its JSON names; a missing one reads as empty, which matches nothing.
 func textAt(obj any, names ...string) string {
 	root, err := rootOf(obj)
 	if err != nil || root.absent() {

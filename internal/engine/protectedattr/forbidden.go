@@ -7,7 +7,7 @@ import (
 
 // forbidden is a set of values of one attribute.
 type forbidden struct {
-	// all turns the list round: every value but these.
+	// all inverts the list: every value except these.
 	all    bool
 	values []string
 }
@@ -17,8 +17,8 @@ func (f forbidden) none() bool { return !f.all && len(f.values) == 0 }
 func (f forbidden) equal(g forbidden) bool { return f.all == g.all && slices.Equal(f.values, g.values) }
 
 // denied are the values of one attribute that a caller may not set, and those that it may not replace or remove, at one
-// level and place. It is what the level's protections come to once the caller's memberships are known, and says the
-// same as permits and releases. The two differ only for values that are not listed (PA-14).
+// level and place. It is computed from the level's protections and the caller's memberships, and means the same as
+// permits and releases. The two differ only for values that are not listed (PA-14).
 type denied struct{ set, gone forbidden }
 
 func (d denied) none() bool { return d.set.none() && d.gone.none() }

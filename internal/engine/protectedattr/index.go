@@ -13,11 +13,11 @@ type Protection struct {
 	Name string
 	// Namespace of a ProtectedAttribute; empty for a ClusterProtectedAttribute.
 	Namespace string
-	// Attribute is Label or Annotation. Any other, as in an object that cannot be read, is both.
+	// Attribute is Label or Annotation. Any other value, as in an object that cannot be read, means both.
 	Attribute Attribute
-	// Key is the name of the label or annotation, or domain/* for every key of a domain. Without one, as in an object
-	// that cannot be read, nobody knows what is protected: then everything is, from everybody but whom
-	// Request.Everywhere excepts (SV-8).
+	// Key is the name of the label or annotation, or domain/* for every key of a domain. Without a key, as in an object
+	// that cannot be read, it is not known what is protected: then everything is, except from callers that
+	// Request.Everywhere exempts (SV-8).
 	Key string
 	// Values that are protected; none means every value.
 	Values []string
@@ -25,9 +25,9 @@ type Protection struct {
 	Closed bool
 	// Resources limits the protection to resources, each a plural or a kind as in a deny rule; none means all (PA-15).
 	Resources []string
-	// Role whose members may set, replace and remove the values.
+	// Role is the role whose members may set, replace and remove the values.
 	Role Role
-	// ObjectOnly leaves the metadata in templates alone.
+	// ObjectOnly does not protect the metadata in templates.
 	ObjectOnly bool
 }
 
@@ -38,11 +38,11 @@ type Config struct {
 	ExemptUsers []string
 	// ExemptGroups are groups of such identities.
 	ExemptGroups []string
-	// Master is the namespace whose roles of Policy can be named everywhere.
+	// Master is the namespace whose Policy roles can be named everywhere.
 	Master string
 }
 
-// named is the role of a protection. A role of Policy of a third namespace has no members here.
+// named returns the role of a protection. A Policy role of a third namespace has no members here.
 func (c *Config) named(p *Protection) Role {
 	r := p.Role
 	if r.Kind == KindPolicyRole && (r.Namespace == "" || r.Namespace != c.Master && r.Namespace != p.Namespace) {
@@ -51,13 +51,14 @@ func (c *Config) named(p *Protection) Role {
 	return r
 }
 
-// Reachable is the role of a protection, and whether anybody can be a member of it.
+// Reachable returns the role of a protection, and whether it can have members.
 func Reachable(c *Config, p *Protection) (Role, bool) {
 	r := c.named(p)
 	return r, r.resolvable()
 }
 
-// Exempt are the users and groups that no protection holds, beside system:masters and nodes that write themselves.
+// Exempt returns the users and groups to which no protection applies, in addition to system:masters and nodes that
+// write themselves.
 func Exempt(c *Config) (users, groups []string) {
 	e := newExemptions(c.ExemptUsers, c.ExemptGroups)
 	return slices.Sorted(maps.Keys(e.users)), slices.Sorted(maps.Keys(e.groups))
@@ -72,14 +73,14 @@ type Index struct {
 	size    int
 }
 
-// guard says where bindings to a role are guarded (PA-12).
+// guard records where bindings to a role are guarded (PA-12).
 type guard struct {
 	everywhere bool
 	namespaces map[string]bool
 }
 
-// New compiles protections. The order in which they are given does not matter. The error tells of those that do not say
-// what they protect; the index is complete all the same, and protects more because of them, never less.
+// New compiles protections. Their order does not matter. The error lists those that do not say what they protect; the
+// index is complete nevertheless, and protects more because of them, never less.
 func New(c Config) (*Index, error) {
 	ix := &Index{
 		guarded: map[Role]guard{},
@@ -101,7 +102,7 @@ func New(c Config) (*Index, error) {
 		}
 		ix.size++
 	}
-	// One for a domain is one more for each of its keys that has a rule, and for all that have none (PA-15).
+	// A protection for a domain applies to each of its keys that has a rule, and to all keys without one (PA-15).
 	for _, p := range all {
 		if domain := domainOf(p.Key); domain != "" {
 			for _, kind := range p.attributes() {
@@ -118,7 +119,7 @@ func New(c Config) (*Index, error) {
 	return ix, nil
 }
 
-// sorted gives refusals and conditions an order that does not depend on how a cache listed the objects.
+// sorted makes the order of refusals and conditions independent of how a cache listed the objects.
 func sorted(in []Protection) []Protection {
 	out := slices.Clone(in)
 	slices.SortStableFunc(out, func(a, b Protection) int {
@@ -127,7 +128,7 @@ func sorted(in []Protection) []Protection {
 	return out
 }
 
-// attributes are the kinds that a protection may be about.
+// attributes returns the kinds that a protection may be about.
 func (p *Protection) attributes() []Attribute {
 	if p.Attribute > Annotation {
 		return []Attribute{Label, Annotation}
@@ -194,10 +195,10 @@ func (ix *Index) Touches(labels, annotations map[string]string) bool {
 	return false
 }
 
-// GuardsRole reports whether binding a user to role would let them set a protected attribute, so that holding the
-// role's rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
-// ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another,
-// so that a ProtectedAttribute never hinders bindings elsewhere.
+// GuardsRole reports whether binding a user to role would let them set a protected attribute, which means that holding
+// the role's rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty
+// for a ClusterRoleBinding, which applies to every namespace. A RoleBinding in one namespace does not create members in
+// another, so a ProtectedAttribute never blocks bindings elsewhere.
 func (ix *Index) GuardsRole(role Role, bindingNamespace string) bool {
 	if ix == nil {
 		return false

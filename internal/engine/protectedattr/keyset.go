@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// keyset is the rules of one kind of attribute by key, behind a filter that turns most keys away without hashing them:
+// keyset holds the rules of one kind of attribute by key, behind a filter that rejects most keys without hashing them:
 // almost no key of an object is protected.
 type keyset struct {
 	rules map[string]*rule
-	// domains has the rules of keys that have none of their own, by what is before the slash; nearly always empty.
+	// domains has the rules for keys without their own rule, by the part before the slash; nearly always empty.
 	domains map[string]*rule
-	// every is about every key, because of what cannot be read; nearly always nil.
+	// every is about every key, because of unreadable protections; nearly always nil.
 	every  *rule
 	filter [filterBits / 64]uint64
 }
@@ -38,10 +38,10 @@ func (k *keyset) get(key string) *rule {
 // empty reports whether no key is protected.
 func (k *keyset) empty() bool { return len(k.rules) == 0 && len(k.domains) == 0 && k.every == nil }
 
-// everyKey ends a key that stands for all keys of a domain.
+// everyKey is the suffix of a key that stands for all keys of a domain.
 const everyKey = "/*"
 
-// domainOf is the domain that a key stands for, or empty if it is the key of one attribute.
+// domainOf returns the domain that a key stands for; empty if it is the key of one attribute.
 func domainOf(key string) string {
 	domain, ok := strings.CutSuffix(key, everyKey)
 	if !ok || strings.ContainsAny(domain, "/*") {
@@ -65,7 +65,7 @@ func (k *keyset) domain(domain string) []*rule {
 	return all
 }
 
-// of are the keys of a domain that have a rule of their own, in order.
+// of returns the keys of a domain that have their own rule, in order.
 func (k *keyset) of(domain string) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(k.rules)) {
 		if strings.HasPrefix(key, domain+"/") {
@@ -75,7 +75,7 @@ func (k *keyset) of(domain string) (keys []string) {
 	return keys
 }
 
-// ensure returns the rule of a key, made if there was none. The empty key is every key.
+// ensure returns the rule of a key, and creates it if there is none. The empty key stands for every key.
 func (k *keyset) ensure(key string) *rule {
 	if key == "" {
 		if k.every == nil {
@@ -96,8 +96,7 @@ func (k *keyset) ensure(key string) *rule {
 	return r
 }
 
-// fingerprint mixes what tells keys apart cheaply: length and a few bytes. Two keys may share one; that costs a
-// look-up.
+// fingerprint mixes cheap properties of a key: length and a few bytes. Two keys may share one; that costs a look-up.
 func fingerprint(key string) uint {
 	n := uint(len(key))
 	if n == 0 {

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// layout says where a Go type keeps its metadata and its templates, as field indexes, so that a check walks structs
-// without looking up names. meta is nil for a type without metadata, such as connect options. The zero layout serves
-// decoded JSON.
+// layout says where a Go type keeps its metadata and its templates, as field indexes, so a check walks structs without
+// looking up names. meta is nil for a type without metadata, such as connect options. The zero layout serves decoded
+// JSON.
 type layout struct {
 	meta  []int
 	sites []siteLayout
@@ -47,7 +47,7 @@ func (l *layouts) of(n node, sites []site) (*layout, error) {
 	return made, nil
 }
 
-// maxSites is at least the number of sites of any resource; a test holds it to that.
+// maxSites is at least the number of sites of any resource; a test checks that.
 const maxSites = 4
 
 // loose is the layout of decoded JSON, which needs no indexes; its sites are as many as any resource has.
@@ -64,7 +64,7 @@ func makeLayout(t reflect.Type, sites []site) (*layout, error) {
 	l := &layout{}
 	meta, err := metaIndex(t)
 	if err != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[metav1.ObjectMetaAccessor]()) {
-		return nil, err // it has metadata, somewhere we do not look: refuse
+		return nil, err // its metadata is in a place that we do not check: refuse
 	}
 	l.meta = meta
 	for i := range sites {

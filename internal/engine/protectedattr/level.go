@@ -15,7 +15,7 @@ const (
 	Annotation
 )
 
-// String is how refusals name the kind of attribute.
+// String returns how refusals name the kind of attribute.
 func (a Attribute) String() string {
 	if a == Label {
 		return "label"
@@ -42,7 +42,7 @@ type protection struct {
 	closed bool
 	// resources are those that it is limited to; none means all.
 	resources []matching.Pattern
-	// unreadable does not say what it protects.
+	// unreadable is true if it does not say what it protects.
 	unreadable bool
 }
 
@@ -85,7 +85,7 @@ func (l *level) add(p *protection) {
 }
 
 // permits reports whether value can be set: it is free at this level, or the caller is a member of one role that covers
-// it (PA-2). Nobody is a member for a value that is not listed where only the listed ones may be used (PA-14).
+// it (PA-2). Where only the listed values may be used, no role covers a value that is not listed (PA-14).
 func (l *level) permits(value string, at place, req *Request) bool {
 	if l == nil {
 		return true
@@ -127,10 +127,10 @@ func (l *level) lists(value string, at place, req *Request) bool {
 	return len(applying(l.byValue[value], at, req)) > 0
 }
 
-// closing are the protections by which values that are not listed are protected.
+// closing returns the protections that protect values that are not listed.
 func (l *level) closing(at place, req *Request) []*protection { return applying(l.closed, at, req) }
 
-// applying are all protections of the level that are about a place.
+// applying returns all protections of the level that apply to a place.
 func (l *level) applying(at place, req *Request) []*protection { return applying(l.all, at, req) }
 
 func applying(list []*protection, at place, req *Request) (some []*protection) {
@@ -142,7 +142,7 @@ func applying(list []*protection, at place, req *Request) (some []*protection) {
 	return some
 }
 
-// rule is all that is known about one attribute key.
+// rule is everything that is known about one attribute key.
 type rule struct {
 	cluster    level
 	namespaces map[string]*level

@@ -16,8 +16,8 @@ type node struct {
 
 func (n node) absent() bool { return n.loose == nil && !n.typed.IsValid() }
 
-// rootOf accepts what admission and webhooks have in hand: nil, decoded JSON, an Unstructured, or a pointer to a
-// struct with an embedded ObjectMeta.
+// rootOf accepts what admission and webhooks have: nil, decoded JSON, an Unstructured, or a pointer to a struct with an
+// embedded ObjectMeta.
 func rootOf(obj any) (node, error) {
 	switch o := obj.(type) {
 	case nil:
@@ -43,8 +43,8 @@ func rootOf(obj any) (node, error) {
 	return node{typed: v.Elem()}, nil
 }
 
-// follow descends by JSON names in decoded JSON and by field indexes in a struct. Something missing on the way is an
-// absent node; something of another type is an error.
+// follow descends by JSON names in decoded JSON and by field indexes in a struct. If a step is missing, the result is
+// an absent node; a step of the wrong type is an error.
 func (n node) follow(names []string, fields [][]int) (node, error) {
 	if n.typed.IsValid() {
 		v := n.typed
@@ -88,7 +88,7 @@ func (n node) length() (int, error) {
 	return len(list), nil
 }
 
-// at returns an element of a list node. The caller stays below length.
+// at returns an element of a list node. i must be below length.
 func (n node) at(i int) node {
 	if n.typed.IsValid() {
 		return node{typed: n.typed.Index(i)}
@@ -96,7 +96,7 @@ func (n node) at(i int) node {
 	return node{loose: n.loose.([]interface{})[i]}
 }
 
-// text is a string node's value; anything else reads as empty.
+// text returns a string node's value; any other node reads as empty.
 func (n node) text() string {
 	if n.typed.IsValid() {
 		if n.typed.Kind() == reflect.String {

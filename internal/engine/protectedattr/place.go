@@ -6,11 +6,11 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// place is where an attribute stands in an object: its own metadata, or what it carries for others.
+// place is where an object has an attribute: in its own metadata, or in what it carries for other objects.
 type place struct {
 	template bool
-	// of is the resource whose metadata it is, and copies are those whose metadata it becomes. A pod template counts as
-	// pods (PA-15).
+	// of is the resource whose metadata it is, and copies are the resources whose metadata it becomes. A pod template
+	// counts as pods (PA-15).
 	of     groupResource
 	copies []groupResource
 }
@@ -24,8 +24,8 @@ func placeOf(req *Request, s *site) place {
 	return place{template: true, of: s.makes[0], copies: s.makes[1:]}
 }
 
-// copied are the resources that controllers copy the metadata of another one to. Somewhere else it would be out of
-// reach of a protection that is limited to them: these controllers are exempt.
+// copied are the resources to which controllers copy the metadata of another one. These controllers are exempt, so a
+// protection that is limited to the copies has to apply at the source.
 var copied = map[groupResource][]groupResource{
 	{"", "bindings"}:         {pods},
 	{"", "services"}:         {{"", "endpoints"}, endpointSlices},
@@ -35,7 +35,7 @@ var copied = map[groupResource][]groupResource{
 	{"apps", "statefulsets"}: {revisions},
 }
 
-// Resources that controllers make.
+// Resources that controllers create.
 var (
 	pods           = groupResource{"", "pods"}
 	claims         = groupResource{"", "persistentvolumeclaims"}
@@ -45,7 +45,7 @@ var (
 	endpointSlices = groupResource{"discovery.k8s.io", "endpointslices"}
 )
 
-// applies reports whether the protection is about a place.
+// applies reports whether the protection applies to a place.
 func (p *protection) applies(at place, req *Request) bool {
 	if at.template && !p.templates {
 		return false
@@ -54,9 +54,9 @@ func (p *protection) applies(at place, req *Request) bool {
 		slices.ContainsFunc(at.copies, func(r groupResource) bool { return req.among(p.resources, r) })
 }
 
-// among reports whether a resource is one of those that a protection names, read as in a deny rule: without a group a
-// name is that of every resource with such a plural or kind. A question about all resources is about these, too. If it
-// is not known what is served, every resource may be meant.
+// among reports whether a resource is one of those that a protection names, read as in a deny rule: a name without a
+// group means every resource with that plural or kind. A question about all resources includes these. If it is not
+// known what is served, every resource may be meant.
 func (r *Request) among(named []matching.Pattern, gr groupResource) bool {
 	if r.Kinds == nil || gr.group == "*" || gr.resource == "*" {
 		return true
@@ -72,7 +72,7 @@ func (r *Request) among(named []matching.Pattern, gr groupResource) bool {
 	return false
 }
 
-// parsed reads the resources of a protection. One that cannot be read may mean any.
+// parsed reads the resources of a protection. One that cannot be parsed may mean any resource.
 func parsed(names []string) (all []matching.Pattern) {
 	for _, name := range names {
 		p, err := matching.ParseKind(name)

@@ -6,7 +6,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Request is what a check needs to know beside the object.
+// Request is what a check needs to know in addition to the object.
 type Request struct {
 	// User and Groups are the caller's authenticated identity, after impersonation.
 	User   string
@@ -21,15 +21,15 @@ type Request struct {
 	// never asked about a role that cannot be bound, and never for members of system:masters. A nil Member has no
 	// members.
 	Member func(namespace string, role Role) bool
-	// Kinds says what names of resources mean. If it is nil, every name may mean every resource.
+	// Kinds resolves names of resources. If it is nil, every name may mean every resource.
 	Kinds *matching.Kinds
-	// Everywhere reports whether the request is granted for the whole cluster. What cannot be read yields to that. Nil
-	// means that it is not.
+	// Everywhere reports whether the request is granted for the whole cluster. Unreadable protections yield to that.
+	// Nil means that it is not.
 	Everywhere func() bool
 }
 
-// scope is the namespace whose protections apply. A Namespace object is not in itself, although Kubernetes gives its
-// requests a namespace.
+// scope returns the namespace whose protections apply. A Namespace object does not belong to itself, although
+// Kubernetes gives its requests a namespace.
 func (r *Request) scope() string {
 	if r.Group == "" && r.Resource == "namespaces" {
 		return ""
@@ -37,7 +37,7 @@ func (r *Request) scope() string {
 	return r.Namespace
 }
 
-// omnipotent reports whether the caller is a member of every role there is or will be.
+// omnipotent reports whether the caller is a member of every role, existing or future.
 func (r *Request) omnipotent() bool { return slices.Contains(r.Groups, mastersGroup) }
 
 func (r *Request) member(p *protection) bool {

@@ -13,7 +13,7 @@ type Result struct {
 	err     error
 }
 
-// Allowed reports whether the write may go on as far as protected attributes are concerned.
+// Allowed reports whether protected attributes allow the write.
 func (v Result) Allowed() bool { return v.allowed }
 
 // Refusal says what was refused, or is nil if the write is allowed or could not be examined.
@@ -32,8 +32,8 @@ func (v Result) Reason() string {
 	return "protected attributes were not examined"
 }
 
-// Refusal is the first protected value that the caller may not touch. Which one is first depends on nothing but the
-// object: its own metadata before its templates, labels before annotations, keys in order.
+// Refusal is the first protected value that the caller may not touch. Which one is first depends only on the object:
+// its own metadata before its templates, labels before annotations, keys in order.
 type Refusal struct {
 	Attribute Attribute
 	Key       string
@@ -43,8 +43,8 @@ type Refusal struct {
 	Where string
 	// Removed is set if Value is on the stored object and would no longer be.
 	Removed bool
-	// Unlisted is set if nobody may set Value, because it is not among those that may be used (PA-14), which Listed
-	// has.
+	// Unlisted is set if no user may set Value, because it is not among the permitted values (PA-14), which are in
+	// Listed.
 	Unlisted bool
 	Listed   []string
 	// Protections that cover the value at the level that refused; being bound to the role of any one of them is enough.
@@ -55,7 +55,7 @@ type Refusal struct {
 type Named struct {
 	Kind, Name string
 	Role       Role
-	// Unreadable tells that the object does not say what it protects and from whom.
+	// Unreadable is true if the object does not say what it protects and from whom.
 	Unreadable bool
 }
 
@@ -95,7 +95,7 @@ func (r *Refusal) String() string {
 	return b.String()
 }
 
-// onlyListed says which values may be used, and by which protections.
+// onlyListed names the permitted values, and the protections that list them.
 func (r *Refusal) onlyListed() string {
 	var by []string
 	for _, p := range r.Protections {
@@ -113,7 +113,7 @@ func appendNew(list []string, more ...string) []string {
 	return list
 }
 
-// enumerate joins with commas and a last conjunction, and cuts off what nobody would read.
+// enumerate joins with commas and a last conjunction, and cuts off a long tail.
 func enumerate(list []string, conjunction string) string {
 	if len(list) > maxNamed {
 		rest := len(list) - maxNamed
@@ -131,7 +131,7 @@ func quote(s string) string { return strconv.Quote(s) }
 // maxShown keeps a refusal readable when the value is an annotation of a quarter of a megabyte.
 const maxShown = 100
 
-// shown is a value as it is where it could be a label's, and quoted and cut where it could not.
+// shown returns a value unchanged if it is a valid label value; otherwise it is quoted and cut.
 func shown(value string) string {
 	plain := len(value) <= maxShown
 	for i := 0; plain && i < len(value); i++ {

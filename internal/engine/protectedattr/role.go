@@ -8,7 +8,7 @@ const (
 	KindPolicyRole = "Policy role"
 )
 
-// mastersGroup is a member of every role, so that no protection can lock out the last administrator.
+// mastersGroup is a member of every role, so no protection can lock out the last administrator.
 const mastersGroup = "system:masters"
 
 // Role names a Role or ClusterRole of RBAC, or a role of Policy. It is comparable: an index of memberships can be keyed
@@ -22,7 +22,7 @@ type Role struct {
 	Name string
 }
 
-// String is how refusals name a role: ClusterRole "release-managers", Policy role "master/keepers".
+// String returns how refusals name a role: ClusterRole "release-managers", Policy role "master/keepers".
 func (r Role) String() string {
 	if r.Kind == KindPolicyRole {
 		return r.Kind + " " + quote(r.Namespace+"/"+r.Name)
@@ -31,7 +31,7 @@ func (r Role) String() string {
 }
 
 // resolvable reports whether any binding could ever name this role. A protection with another kind of reference still
-// protects; it just has no members.
+// protects; it only has no members.
 func (r Role) resolvable() bool {
 	switch r.Kind {
 	case KindClusterRole:

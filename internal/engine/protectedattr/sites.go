@@ -8,13 +8,13 @@ import "proviso.dev/proviso/internal/engine/connect"
 type site struct {
 	// path leads from the object to the carrier of the metadata, or to the list of carriers.
 	path []string
-	// key is set for a list: where each element has the name by which it is compared with its former self.
+	// key is set for a list: where each element has the name that identifies it in the old and the new list.
 	key []string
 	// sub leads from a list element to the carrier of the metadata.
 	sub []string
 	// text is the place as it appears in a refusal, without a list element's name.
 	text string
-	// makes are the resources that get the metadata.
+	// makes are the resources that receive the metadata.
 	makes []groupResource
 }
 
@@ -23,7 +23,7 @@ func (s *site) isList() bool { return s.key != nil }
 // groupResource identifies a built-in resource.
 type groupResource struct{ group, resource string }
 
-// templateSites lists where built-in resources carry metadata for others (PA-5). A test walks every type that
+// templateSites lists where built-in resources carry metadata for other objects (PA-5). A test walks every type that
 // Kubernetes serves and fails when one of them has a place that is missing here.
 var templateSites = map[groupResource][]site{
 	{"", "pods"}:                   podSpec("spec"),
@@ -40,19 +40,19 @@ var templateSites = map[groupResource][]site{
 	revisions: append(podTemplate("data", "spec", "template"), claimTemplatesAt("data", "spec", "volumeClaimTemplates")),
 }
 
-// revisions have in their data a part of the set that they were made from, which a stateful set makes its pods from. No
-// Go type has its fields: the check takes such an object as JSON, with the data as its set's type reads it, and refuses
-// any other form.
+// revisions have in their data a part of the set that they were created from, and a stateful set creates its pods from
+// it. No Go type has its fields: the check takes such an object as JSON, with the data as its set's type reads it, and
+// refuses any other form.
 var revisions = groupResource{"apps", "controllerrevisions"}
 
-// otherKind lists the subresources, beside those that connect, whose body is not an object of the resource's own kind;
-// none of those bodies has templates. Any other subresource, also one that does not exist yet, is taken to carry the
-// resource itself.
+// otherKind lists the subresources, except those that connect, whose body is not an object of the resource's own kind;
+// none of those bodies has templates. Any other subresource, even one that does not exist yet, counts as the resource
+// itself.
 var otherKind = map[string]bool{
 	"binding": true, "eviction": true, "log": true, "scale": true, "token": true,
 }
 
-// sitesOf returns the places to look at in the body of a request.
+// sitesOf returns the places to check in the body of a request.
 func sitesOf(group, resource, subresource string) []site {
 	if otherKind[subresource] || connect.Connects(subresource) {
 		return nil
@@ -64,25 +64,25 @@ func metadataAt(of groupResource, path ...string) site {
 	return site{path: path, text: dotted(path) + ".metadata", makes: []groupResource{of}}
 }
 
-// alsoMaking adds what else gets the labels of a pod template, which is the first site: a replica set those of its
-// pods, and a claim of a stateful set those of its selector.
+// alsoMaking adds other resources that get the labels of a pod template, which is the first site: a replica set gets
+// those of its pods, and a claim of a stateful set those of the selector.
 func alsoMaking(sites []site, more ...groupResource) []site {
 	sites[0].makes = append(sites[0].makes, more...)
 	return sites
 }
 
-// podTemplate is a pod template at path: its own metadata, and what its volumes carry.
+// podTemplate returns the sites of a pod template at path: its own metadata, and what its volumes carry.
 func podTemplate(path ...string) []site {
 	return append([]site{metadataAt(pods, path...)}, podSpec(join(path, "spec")...)...)
 }
 
-// podSpec is a pod specification at path: the claim templates of its ephemeral volumes.
+// podSpec returns the sites of a pod specification at path: the claim templates of its ephemeral volumes.
 func podSpec(path ...string) []site {
 	path = join(path, "volumes")
 	return []site{{path: path, key: []string{"name"}, sub: []string{"ephemeral", "volumeClaimTemplate"}, text: dotted(path), makes: []groupResource{claims}}}
 }
 
-// claimTemplatesAt is the list of claims that a stateful set makes for each of its pods.
+// claimTemplatesAt returns the site of the claims that a stateful set creates for each of its pods.
 func claimTemplatesAt(path ...string) site {
 	return site{path: path, key: []string{"metadata", "name"}, sub: []string{}, text: dotted(path), makes: []groupResource{claims}}
 }

@@ -7,7 +7,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// unknownAttribute is what an attributeKind that validation should have refused becomes; New reports it.
+// unknownAttribute stands for an attributeKind that validation should have refused; New reports it.
 const unknownAttribute = Attribute(0xff)
 
 // FromCluster converts a stored ClusterProtectedAttribute.
@@ -39,7 +39,7 @@ func FromNamespaced(a *policyv1alpha1.ProtectedAttribute) Protection {
 	}
 }
 
-// keyOf takes a pattern that validation should have refused for one that cannot be read: it may mean any key.
+// keyOf treats a pattern that validation should have refused as unreadable: it may mean any key.
 func keyOf(name string) string {
 	if strings.Contains(name, "*") && domainOf(name) == "" {
 		return ""
@@ -47,7 +47,7 @@ func keyOf(name string) string {
 	return name
 }
 
-// closed is true for everything but what frees the values that are not listed.
+// closed returns true for everything except the setting that frees unlisted values.
 func closed(v policyv1alpha1.UnlistedValues) bool {
 	return v != "" && v != policyv1alpha1.UnlistedFree
 }
@@ -62,8 +62,8 @@ func attributeOf(kind policyv1alpha1.AttributeKind) Attribute {
 	return unknownAttribute
 }
 
-// roleOf gives a Role the namespace of its protection. A cluster-wide protection that names a Role, or a reference to
-// what cannot be named, becomes a role that nobody can be bound to: it protects and has no members.
+// roleOf gives a Role the namespace of its protection. A cluster-wide protection that names a Role, or an invalid
+// reference, becomes a role to which no user can be bound: it protects and has no members.
 func roleOf(ref policyv1alpha1.RoleReference, namespace string) Role {
 	group := cmp.Or(ref.APIGroup, policyv1alpha1.RoleAPIGroup)
 	switch {

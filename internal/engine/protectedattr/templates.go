@@ -2,7 +2,7 @@ package protectedattr
 
 import "strconv"
 
-// templates compares what an object carries for others at one site with what it carried before.
+// templates compares what an object carries for other objects at one site with what it carried before.
 func (c *check) templates(old, new node, oldLayout, newLayout *siteLayout) error {
 	before, err := old.follow(c.site.path, oldLayout.path)
 	if err != nil {
@@ -45,8 +45,8 @@ func (h carriers) name(i int) (string, error) {
 }
 
 // carriers pairs elements by name. Elements are almost always the same ones in the same order, which needs no memory;
-// otherwise the n-th element of a name is paired with the n-th of that name before. An element that is gone takes its
-// attributes with it: dropping it and adding it back without them must not be a way to remove them.
+// otherwise the n-th element with a name is paired with the former n-th with that name. Removing an element removes its
+// attributes: dropping it and adding it back without them must not be a way to remove them.
 func (c *check) carriers(was, is carriers) error {
 	aligned, err := inStep(was, is)
 	if err != nil {
@@ -141,13 +141,13 @@ func (c *check) carrier(was carriers, i int, is carriers, j int) error {
 	return c.pair(old, new, was.layout.meta, is.layout.meta)
 }
 
-// element is a pair of list elements, or one that has no partner: the other index is -1.
+// element is a pair of list elements, or one without a partner, whose other index is -1.
 type element struct {
 	was, is carriers
 	i, j    int
 }
 
-// name is what a refusal calls the element. It is only asked for when there is one.
+// name returns the name of the element in a refusal. It is only called when there is one.
 func (e element) name() string {
 	h, at := e.is, e.j
 	if at < 0 {

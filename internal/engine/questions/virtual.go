@@ -1,14 +1,14 @@
 package questions
 
-// Resource is a resource that nobody serves and that authorization is asked about.
+// Resource is a resource that is not served but that authorization is asked about.
 type Resource struct {
 	Group, Resource, Kind string
 	// Verbs are those that a server asks about.
 	Verbs []string
 }
 
-// Virtual are the resources that no server serves, and that a server asks about: who is impersonated, and whose
-// signatures are approved.
+// Virtual returns the resources that no server serves but that a server asks about: for impersonation, and for the
+// approval of signers.
 func Virtual() []Resource {
 	const authentication = "authentication.k8s.io"
 	impersonate, modes := []string{"impersonate"}, []string{"impersonate:user-info"}
@@ -20,7 +20,7 @@ func Virtual() []Resource {
 	}
 }
 
-// Special are the verbs that a server asks about a served resource, beside those of requests.
+// Special returns the verbs that a server asks about for a served resource, in addition to those of requests.
 func Special(group, resource string) []string {
 	switch {
 	case group == "" && resource == "serviceaccounts":

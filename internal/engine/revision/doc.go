@@ -1,2 +1,2 @@
-// Package revision says how new policy is: for every source of the policy, the last that was seen of it (TR-13).
+// Package revision says how recent policy is: for every source of the policy, the last revision that was seen (TR-13).
 package revision

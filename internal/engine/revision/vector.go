@@ -11,23 +11,22 @@ import (
 	"slices"
 )
 
-// Entry is how new one source is.
+// Entry is how recent one source is.
 type Entry struct {
 	// Source is the resource, as in "policies.policy.proviso.dev".
 	Source string
-	// At is the revision of the last event, bookmark or list that was seen of it. Everything until then is known, what
-	// was deleted too.
+	// At is the revision of the last event, bookmark or list seen from it. Everything up to it is known, including
+	// deletions.
 	At uint64
-	// State tells two contents of the source apart, see Mark. 0 if it is not known: a write knows only its own
-	// revision.
+	// State identifies the content of the source, see Mark. 0 if it is not known: a write knows only its own revision.
 	State uint64
 }
 
 // Vector has one entry per source, in the order of their names.
 type Vector []Entry
 
-// sources are the names that tokens abbreviate to their place in the list. Tokens outlive a release: names are only
-// ever added, at the end.
+// sources are the names that tokens abbreviate to their index in this list. Tokens outlive a release: only ever append
+// names.
 var sources = []string{
 	"namespaces",
 	"roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
@@ -40,7 +39,7 @@ var sources = []string{
 	"namespaceauditsinks.policy.proviso.dev",
 }
 
-// IsSource tells the resources that have an entry.
+// IsSource reports whether a resource has an entry.
 func IsSource(resource string) bool { return slices.Contains(sources, resource) }
 
 // format is the first byte of a token.
@@ -49,8 +48,7 @@ const format = 1
 // maxToken bounds what Parse reads.
 const maxToken = 1024
 
-// Token is the vector as callers get it. What is in it is nobody's business: it can be compared with itself, and handed
-// back.
+// Token returns the vector as callers get it. It is opaque: callers can compare it for equality, and send it back.
 func (v Vector) Token() string {
 	raw := []byte{format}
 	for _, e := range v {
@@ -65,7 +63,7 @@ func (v Vector) Token() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ErrToken is what Parse says of what was never a token.
+// ErrToken is the error of Parse for text that was never a token.
 var ErrToken = errors.New("this is not a policy revision; use one that the server returned, from status.policyRevision, " +
 	"the annotation authorization.proviso.dev/policy-revision or the header Proviso-Policy-Revision")
 
@@ -108,14 +106,14 @@ func (v Vector) sort() {
 	slices.SortFunc(v, func(a, b Entry) int { return cmp.Compare(a.Source, b.Source) })
 }
 
-// Of makes a vector of entries in any order.
+// Of returns a vector of entries, given in any order.
 func Of(entries ...Entry) Vector {
 	v := Vector(slices.Clone(entries))
 	v.sort()
 	return v
 }
 
-// Entry is that of a source.
+// Entry returns the entry of a source.
 func (v Vector) Entry(source string) (Entry, bool) {
 	i, found := slices.BinarySearchFunc(v, source, func(e Entry, s string) int { return cmp.Compare(e.Source, s) })
 	if !found {
@@ -124,7 +122,7 @@ func (v Vector) Entry(source string) (Entry, bool) {
 	return v[i], true
 }
 
-// With is the vector with the newer of its own entry and this one.
+// With returns the vector with the newer of its own entry and this one.
 func (v Vector) With(e Entry) Vector {
 	if have, found := v.Entry(e.Source); found && have.At >= e.At {
 		return v
@@ -135,9 +133,8 @@ func (v Vector) With(e Entry) Vector {
 	return next
 }
 
-// Lacks are the entries of what is wanted that are newer than the vector, or of sources that it does not have. A source
-// whose content is the same has all that the other has, however long ago it heard of it: a source that nobody changes
-// tells nothing.
+// Lacks returns the wanted entries that are newer than the vector, or whose source it does not have. A source with the
+// same content lacks nothing, however old its last event is: a source that does not change sends no events.
 func (v Vector) Lacks(wanted Vector) (lacks Vector) {
 	for _, w := range wanted {
 		have, found := v.Entry(w.Source)

@@ -17,7 +17,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// Compiled is what the index carries for a rule: its condition, and how people see it. Ask Ready for it.
+// Compiled is what the index carries for a rule: its condition, and its representation for people. Call Ready to get
+// it.
 type Compiled struct {
 	Condition   expr.Condition
 	Description string
@@ -27,17 +28,17 @@ type Compiled struct {
 	later *deferred
 }
 
-// said is what was said about a condition last.
+// said is the last message about a condition.
 type said struct{ by, did, text string }
 
-// ID is unique among the rules of a tier and stable while the rule is.
+// ID is unique among the rules of a tier and stable as long as the rule does not change.
 func (c *Compiled) ID() string { return c.id[0] }
 
-// IDs is a list of the ID alone, which nobody changes.
+// IDs returns a list of only the ID, which must not be changed.
 func (c *Compiled) IDs() []string { return c.id[:] }
 
-// Because says that the condition has decided. It is nearly always the same one, and said without making
-// the text again. An ID is a label key, and needs no quoting.
+// Because returns the message that the condition has decided. It is nearly always the same one, which is reused. An ID
+// is a label key, and needs no quoting.
 func (c *Compiled) Because(by, did string) string {
 	if s := c.said.Load(); s != nil && s.by == by && s.did == did {
 		return s.text
@@ -53,8 +54,8 @@ func (c *Compiled) Because(by, did string) string {
 // RuleCondition implements ruleset.Condition.
 func (*Compiled) RuleCondition() {}
 
-// CompileRule is the hook of the rule index. With a cache it compiles nothing, so publishing the index
-// waits for nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
+// CompileRule is the hook of the rule index. With a cache it compiles nothing, so publishing the index does not wait
+// for conditions (PO-21); it fails for a condition that is already known not to compile.
 func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {
 	d := &deferred{compiler: c, role: role, index: index, rule: rule}
 	if c.Cache == nil {
@@ -74,17 +75,17 @@ func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1al
 	return &Compiled{later: d}, nil
 }
 
-// Broken reports whether it is known by now that an expression of the rule does not compile.
+// Broken reports whether an expression of the rule is already known not to compile.
 func (c *Compiler) Broken(rule *policyv1alpha1.PolicyRule) bool {
 	return c.Cache != nil && len(c.known(rule)) > 0
 }
 
-// known is what is known to be wrong with the expressions of a rule.
+// known returns what is known to be wrong with the expressions of a rule.
 func (c *Compiler) known(rule *policyv1alpha1.PolicyRule) expr.Issues {
 	return append(c.Cache.Broken(rule.Where, expr.Where, rule.APIVersion), c.Cache.Broken(rule.When, expr.When, rule.APIVersion)...)
 }
 
-// Ready is the condition, compiled. The first user compiles it; the others wait.
+// Ready returns the compiled condition. The first caller compiles it; the others wait.
 func (c *Compiled) Ready() *Compiled {
 	if c.later == nil {
 		return c
@@ -92,7 +93,7 @@ func (c *Compiled) Ready() *Compiled {
 	return c.later.ready()
 }
 
-// deferred is a rule whose condition is compiled when it is needed first.
+// deferred is a rule whose condition is compiled when it is first needed.
 type deferred struct {
 	compiler *Compiler
 	role     ruleset.RoleRef
@@ -106,7 +107,7 @@ func (d *deferred) ready() *Compiled {
 	if done := d.done.Load(); done != nil {
 		return done
 	}
-	// Two at a time find the same: expressions are compiled once, in the cache.
+	// Two concurrent callers get the same: expressions are compiled once, in the cache.
 	compiled, err := d.compile()
 	if err != nil {
 		compiled = describe(d.role, d.index, d.rule)
@@ -134,8 +135,8 @@ func (d *deferred) compile() (*Compiled, error) {
 	return compiled, nil
 }
 
-// broken is the condition of a rule that does not compile, until the index knows: an allow grants nothing, and a deny
-// denies without its condition (SV-8).
+// broken is the condition of a rule that does not compile, until the index knows that: an allow grants nothing, and a
+// deny denies without its condition (SV-8).
 type broken struct{ err error }
 
 func (broken) Type() string { return expr.TypeCEL }
@@ -164,11 +165,11 @@ func (broken) Twin(effect expr.Effect) (string, expr.Kind) {
 
 func (broken) Text(*expr.Request, expr.Effect) string { return "true" }
 
-// Of is the condition of a rule in the index. A rule without one always holds; one that is not of this package's
-// making, or that compiled to nothing, fails closed.
+// Of returns the condition of a rule in the index. A rule without one always holds; one that this package did not
+// build, or that compiled to nothing, fails closed.
 func Of(hit ruleset.Hit) *Compiled {
 	switch c := hit.Condition().(type) {
-	case nil: // a quarantined deny rule, or one that is only limited to names
+	case nil: // a quarantined deny rule, or a rule that is only limited to names
 		return Unconditional(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
 	case *Compiled:
 		if c == nil {
@@ -195,7 +196,7 @@ func describe(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) 
 	if rule != nil && rule.Deny {
 		effect = expr.Deny
 	}
-	// The rule itself is part of the ID: a condition that was shown under an ID is never another one later.
+	// The rule itself is part of the ID: an ID never refers to a different condition later.
 	content, err := json.Marshal(rule)
 	if err != nil {
 		content = []byte(err.Error())
@@ -208,7 +209,7 @@ func describe(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) 
 	return c
 }
 
-// holds is a condition without any demand.
+// holds is a condition that is always met.
 type holds struct{}
 
 func (holds) Type() string                                   { return expr.TypeCEL }
@@ -234,8 +235,8 @@ func (n named) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	return expr.Undecided(n, req, effect)
 }
 
-// Evaluate looks at the name of every version. An object without a name yet (generateName) could be given any: it
-// counts as one of them for a deny, and as none for an allow.
+// Evaluate looks at the name of every version. An object without a name yet (generateName) could get any name: for a
+// deny it counts as having one of them, for an allow as having none.
 func (n named) Evaluate(_ context.Context, req *expr.Request, effect expr.Effect, data *expr.Data) (bool, error) {
 	seen := false
 	for _, version := range []func(string) (runtime.Object, error){data.Object, data.OldObject} {
@@ -278,7 +279,7 @@ func (n named) Text(*expr.Request, expr.Effect) string {
 	return "the object's name is one of " + strings.Join(n.names, ", ")
 }
 
-// What the conditions of this package look at beside the object; see expr.Looker.
+// What the conditions of this package look at in addition to the object; see expr.Looker.
 
 func (broken) Looks() expr.Looks         { return expr.Looks{} }
 func (holds) Looks() expr.Looks          { return expr.Looks{} }

@@ -1,6 +1,6 @@
-// Package rulecondition makes conditions of policy rules: the attributeRestrictions of a rule, written in Go, and
-// together with its `where` and `when` the one condition that a rule compiles to.
+// Package rulecondition compiles the restrictions of a policy rule to one condition: its attributeRestrictions, which
+// are implemented in Go, joined with its `where` and `when`.
 //
-// The package is pure. What a restriction cannot decide it reports as an error, which the effect of the rule then turns
-// into the closed direction.
+// The package is pure. A restriction that cannot decide returns an error. The effect of the rule then makes it fail
+// closed.
 package rulecondition

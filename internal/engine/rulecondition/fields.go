@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// fieldsMutable holds when nothing changes but the given fields and what the server owns. A create changes everything.
+// fieldsMutable holds when only the given fields and fields that the server owns change. A create changes everything.
 type fieldsMutable struct {
 	paths      []string
 	fields     []fieldperm.Path
@@ -35,7 +35,7 @@ func newFieldsMutable(paths []string, apiVersion string, at *field.Path) (expr.C
 }
 
 // parsePath reads the paths of field permissions, and the bare labels and annotations of the seed. A path names one
-// field: what is in a list is not told apart here.
+// field: elements of a list are not distinguished here.
 func parsePath(p string) (fieldperm.Path, error) {
 	switch p {
 	case "labels", "annotations", "finalizers", "ownerReferences":
@@ -53,7 +53,7 @@ func parsePath(p string) (fieldperm.Path, error) {
 
 func (c *fieldsMutable) Type() string { return Type }
 
-// Decide implements expr.Condition. A rule about what may change allows no reading.
+// Decide implements expr.Condition. A rule about what may change does not allow reads.
 func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	if effect == expr.Allow && verbs.IsRead(req.Verb) {
 		return expr.Decided(false)
@@ -94,13 +94,13 @@ func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, effect expr
 		}
 	}
 	if effect == expr.Deny {
-		return true, nil // nobody gets out of a deny by changing managers besides
+		return true, nil // changing managers as well must not evade a deny
 	}
 	return c.keepsManagers(oldObject, newObject)
 }
 
-// keepsManagers reports whether nothing changes who manages another field, since that decides what the next apply of
-// others removes.
+// keepsManagers reports whether the managers of all other fields stay the same, since they decide what the next apply
+// removes.
 func (c *fieldsMutable) keepsManagers(oldObject, newObject runtime.Object) (bool, error) {
 	before, err := meta.Accessor(oldObject)
 	if err != nil {

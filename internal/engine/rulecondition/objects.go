@@ -20,12 +20,13 @@ import (
 	"proviso.dev/proviso/internal/engine/selectors"
 )
 
-// Type is the condition type of restrictions: opaque to others, evaluated here.
+// Type is the condition type of restrictions, which are opaque to other evaluators.
 const Type = "policy.proviso.dev/attribute-restriction"
 
 var errOtherKind = errors.New("the body is of another kind than the resource; attribute restrictions say nothing about it")
 
-// labelsContain holds when the stored object has all the labels. On create there is no stored object: it does not hold.
+// labelsContain holds when the stored object has all the labels. On create there is no stored object, so it does not
+// hold.
 type labelsContain struct {
 	entries []string
 	want    []labelWant
@@ -143,7 +144,8 @@ func (c sameNode) Evaluate(_ context.Context, req *expr.Request, effect expr.Eff
 			return false, err
 		}
 		same := name == node
-		// An allow must hold for every version, a deny applies to any: nobody adopts or drops an object by moving it.
+		// An allow must hold for every version, a deny applies to any: a user must not adopt or drop an object by
+		// moving it.
 		if effect == expr.Allow && !same {
 			return false, nil
 		}
@@ -156,7 +158,7 @@ func (c sameNode) Evaluate(_ context.Context, req *expr.Request, effect expr.Eff
 
 var errNoNodeName = errors.New("the resource cannot be selected by the node of its objects")
 
-// nodeField is the field by which objects are selected that belong to a node.
+// nodeField is the field that selects the objects of a node.
 const nodeField = "spec.nodeName"
 
 // Narrow implements expr.Narrower: a node is selected by its name, and everything else by spec.nodeName.
@@ -184,7 +186,7 @@ func (sameNode) Text(req *expr.Request, _ expr.Effect) string {
 	return fmt.Sprintf("the object's node is %q", callerNode(req))
 }
 
-// callerNode is the node that the caller speaks for, or "".
+// callerNode returns the node that the caller speaks for, or "".
 func callerNode(req *expr.Request) string {
 	if name, ok := strings.CutPrefix(req.User, "system:node:"); ok && slices.Contains(req.Groups, "system:nodes") {
 		return name
@@ -195,7 +197,7 @@ func callerNode(req *expr.Request) string {
 	return ""
 }
 
-// objectNode is the node an object belongs to: a Node is its own, everything else names it.
+// objectNode returns the node an object belongs to: a Node belongs to itself, other objects name their node.
 func objectNode(req *expr.Request, object runtime.Object) (string, error) {
 	if req.APIGroup == "" && req.Resource == "nodes" {
 		m, err := meta.Accessor(object)

@@ -16,8 +16,8 @@ import (
 type Compiler struct {
 	// CEL compiles where and when.
 	CEL *expr.Compiler
-	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to the first use of the condition.
-	// Nil compiles at once and every time.
+	// Cache keeps compiled conditions of stored rules, and lets CompileRule defer compiling to the first use of the
+	// condition. With nil, every call compiles immediately.
 	Cache *expr.Cache
 	// Types finds the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.
 	Types Types
@@ -25,11 +25,11 @@ type Compiler struct {
 
 // Types finds schemas.
 type Types interface {
-	// Of are those that an expression of a rule must type-check against.
+	// Of returns the schemas that an expression of a rule must type-check against.
 	Of(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type
 }
 
-// TypesFunc is a function that does.
+// TypesFunc is a function that implements Types.
 type TypesFunc func(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.Type
 
 // Of implements Types.
@@ -38,7 +38,7 @@ func (f TypesFunc) Of(rule *policyv1alpha1.PolicyRule, kind expr.Kind) []*expr.T
 }
 
 // Rule compiles everything about a rule that depends on the object. Errors name the field and, for expressions, line
-// and column. A rule without a condition gives nil.
+// and column. For a rule without a condition it returns nil.
 func (c *Compiler) Rule(rule *policyv1alpha1.PolicyRule, path *field.Path, stored bool) (expr.Condition, field.ErrorList) {
 	var errs field.ErrorList
 	var all []expr.Condition

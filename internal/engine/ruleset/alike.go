@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Alike groups subjects that have the same roles, everywhere and in the namespaces: whatever is asked there, one of a
-// group is answered as all of it are. Who has none is in no group. Each group, and what is in it, is in order.
+// Alike groups subjects that have the same roles, everywhere and in the namespaces: every question there has the same
+// answer for all members of a group. Subjects without roles are in no group. The groups and their members are sorted.
 func (ix *Index) Alike(namespaces []string) [][]Subject {
 	at, groups := map[string]int{}, [][]Subject(nil)
 	var key []byte
@@ -38,7 +38,7 @@ func (ix *Index) Alike(namespaces []string) [][]Subject {
 	return groups
 }
 
-// appendTo spells the roles, so that no other roles are spelled the same.
+// appendTo appends a unique spelling of the roles.
 func (g grants) appendTo(key []byte) []byte {
 	key = binary.AppendUvarint(key, uint64(len(g)))
 	for i := range g {

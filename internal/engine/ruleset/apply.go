@@ -11,8 +11,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/persist"
 )
 
-// edit is an Apply in progress. It collects what the changes come to first, so that every structure is touched once
-// however many changes arrive together; building an index is nothing but a large edit of an empty one.
+// edit is an Apply in progress. It first collects the net effect of the changes, so every structure is touched once,
+// however many changes arrive together. Building an index is a large edit of an empty one.
 type edit struct {
 	base     *Index
 	next     *Index
@@ -26,19 +26,19 @@ type edit struct {
 	kindsSet bool
 	rechecks []recheck
 
-	doubted map[string]bool // namespaces whose policy was not understood before, or is not now
+	doubted map[string]bool // namespaces whose policy was not readable before, or is not now
 	touched map[uint32]bool // roles whose number may have become free, or whose existence changed
 }
 
-// roleSource is the text of a role; one of the two.
+// roleSource is the source of a role; one of the two is set.
 type roleSource struct {
 	policy []policyv1alpha1.PolicyRule
 	rbac   []rbacv1.PolicyRule
 	over   error // a limit that the conditions of the namespace exceed
 }
 
-// Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the
-// same.
+// Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is
+// unchanged.
 func (ix *Index) Apply(changes ...Change) *Index {
 	e := ix.edit()
 	for _, c := range changes {
@@ -54,7 +54,7 @@ func (ix *Index) edit() *edit {
 		timed: map[BindingRef]*timed{}, doubted: map[string]bool{}, touched: map[uint32]bool{}}
 }
 
-// done carries it out.
+// done executes the edit.
 func (e *edit) done() *Index {
 	ix := e.base
 	e.time()
@@ -77,7 +77,7 @@ func (e *edit) done() *Index {
 	return e.next
 }
 
-// id returns the number of a role, giving it one if it has none.
+// id returns the number of a role, and assigns one if it has none.
 func (e *edit) id(ref RoleRef) uint32 {
 	h := e.next.hashRole(ref)
 	id, ok := e.next.ids.Get(h, ref)
@@ -89,13 +89,13 @@ func (e *edit) id(ref RoleRef) uint32 {
 	return id
 }
 
-// applyRoles compiles the roles that changed and lists them again in the inverse index.
+// applyRoles compiles the roles that changed and updates their entries in the inverse index.
 func (e *edit) applyRoles() {
 	refs := make([]RoleRef, 0, len(e.roles))
 	for ref := range e.roles {
 		refs = append(refs, ref)
 	}
-	slices.SortFunc(refs, RoleRef.compare) // numbers are given in the order of names, so that equal inputs give equal reasons
+	slices.SortFunc(refs, RoleRef.compare) // numbers are assigned in the order of names, so equal inputs give equal reasons
 	keys := keyEdit{remove: map[ruleKey][]keyEntry{}, add: map[ruleKey][]keyEntry{}}
 	for _, ref := range refs {
 		e.applyRole(ref, e.roles[ref], &keys)
@@ -137,7 +137,7 @@ func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// recompile compiles the roles again whose names of kinds mean something else now, or that are to be checked again.
+// recompile recompiles the roles whose names of kinds have changed their meaning, or that have to be checked again.
 func (e *edit) recompile(keys *keyEdit) {
 	var changed map[string]bool
 	var all bool
@@ -198,7 +198,7 @@ func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
 	}
 }
 
-// settle gives back the numbers of roles that neither exist nor are referred to, and counts those that are missing.
+// settle releases the numbers of roles that neither exist nor are referred to, and counts those that are missing.
 func (e *edit) settle() {
 	ids := make([]uint32, 0, len(e.touched))
 	for id := range e.touched {

@@ -12,26 +12,26 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// binding is one binding as the index keeps it. It holds no more than decisions and reasons need, so that a million of
-// them are cheap.
+// binding is one binding as the index keeps it. It holds only what decisions and reasons need, so a million of them are
+// cheap.
 type binding struct {
 	ref BindingRef
-	// named is the role; in the index, all bindings of a role share it.
+	// named is the role; in the index, all bindings of a role share the value.
 	named    *RoleRef
 	subjects []boundSubject
-	// problem says why the binding can never grant anything, if so; its role then has kind 0 and never exists, or is
-	// the twin that only denies.
+	// problem says why the binding can never grant anything, if that is the case; its role then has kind 0 and never
+	// exists, or is the twin that only denies.
 	problem *string
 	id      uint32 // of the role; set when the binding enters the index
-	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
-	// reason every time does not have to word it every time.
+	// reason is the last reason: most bindings have one subject, so an authorizer that has to return a reason every
+	// time need not build it every time.
 	reason atomic.Pointer[reason]
 }
 
 // HasKey implements persist.Member.
 func (b *binding) HasKey(ref BindingRef) bool { return b.ref == ref }
 
-// bind makes it one of another role, which has a problem.
+// bind rebinds it to another role, with a problem.
 func (b *binding) bind(role RoleRef, problem string) { b.named, b.problem = &role, &problem }
 
 // reason is the text for one subject and, in Policy, one rule.
@@ -41,7 +41,7 @@ type reason struct {
 	text    string
 }
 
-// boundSubject is a subject of a binding as the binding spells it.
+// boundSubject is a subject of a binding, as spelled there.
 type boundSubject struct {
 	name string // of a service account, the name of the user that it is
 	kind boundKind
@@ -55,17 +55,18 @@ const (
 	boundAccount
 )
 
-// subject is who is bound. A service account is the same, spelled as a user or as what it is.
+// subject returns the subject. A service account is the same subject, whether spelled as a user or as a service
+// account.
 func (s boundSubject) subject() Subject { return Subject{Group: s.kind == boundGroup, Name: s.name} }
 
-// account is the name and the namespace of a service account. Its name has no colon.
+// account returns the name and the namespace of a service account. Its name has no colon.
 func (s boundSubject) account() (name, namespace string) {
 	full := strings.TrimPrefix(s.name, accountPrefix)
 	at := strings.LastIndexByte(full, ':')
 	return full[at+1:], full[:max(at, 0)]
 }
 
-// describe is upstream's wording for a subject in a reason.
+// describe returns upstream's wording for a subject in a reason.
 func (s boundSubject) describe() string {
 	if s.kind == boundAccount {
 		name, namespace := s.account()
@@ -74,10 +75,10 @@ func (s boundSubject) describe() string {
 	return s.subject().String()
 }
 
-// accountPrefix begins the user name of a service account.
+// accountPrefix is the prefix of the user name of a service account.
 const accountPrefix = "system:serviceaccount:"
 
-// scope is where the binding holds.
+// scope returns where the binding applies.
 func (b *binding) scope(master string) scope {
 	switch b.ref.Kind {
 	case ClusterRoleBinding:
@@ -111,8 +112,8 @@ func (b *binding) unique() []Subject {
 	return out
 }
 
-// rbacBinding converts a binding of RBAC. As upstream has it, the API group of roleRef is not looked at, a service
-// account without a namespace is one of the binding's own, and subjects of unknown kinds are nobody.
+// rbacBinding converts a binding of RBAC. As upstream does, it ignores the API group of roleRef, takes a service
+// account without a namespace from the binding's own, and ignores subjects of unknown kinds.
 func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
 	b := &binding{ref: ref}
 	switch roleRef.Kind {
@@ -144,7 +145,7 @@ func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subje
 }
 
 // policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing. A quarantined
-// entry grants nothing either, and is bound to the deny rules of the role that it names, wherever that is (SV-8).
+// entry grants nothing either, and is bound to the deny rules of the role that it names, wherever that role is (SV-8).
 func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alpha1.PolicyRoleBinding, master string) *binding {
 	b := &binding{ref: BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}}
 	from := c.PolicyRef.Namespace
@@ -180,7 +181,7 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 	return b
 }
 
-// clusterRole is the role of RBAC that a binding of Policy names. Nothing else can be named so.
+// clusterRole returns the RBAC role that a binding of Policy names. Such a reference cannot name anything else.
 func clusterRole(ref *policyv1alpha1.PolicyRoleReference) RoleRef {
 	if ref.APIGroup != rbacv1.GroupName || ref.Kind != "ClusterRole" {
 		return RoleRef{Name: ref.Name}

@@ -4,8 +4,8 @@ import "k8s.io/apiserver/pkg/authentication/user"
 
 // Bound reports whether the user, directly or through a group, is bound to exactly that role: by a role binding in the
 // namespace, by a cluster role binding, or by a binding of Policy there or in the master namespace. A role that does
-// not exist has no members, so what refers to one fails closed. This holds for system:masters, too; who exempts it asks
-// before.
+// not exist has no members, so references to one fail closed. This holds for system:masters, too; a caller that exempts
+// it has to check that first.
 func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	if u == nil || ref.Kind == 0 {
 		return false

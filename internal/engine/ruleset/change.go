@@ -7,7 +7,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Object is a kind of object that the index is made of.
+// Object is a kind of object that the index is built from.
 type Object interface {
 	*policyv1alpha1.Policy | *policyv1alpha1.PolicyBinding |
 		*rbacv1.Role | *rbacv1.ClusterRole | *rbacv1.RoleBinding | *rbacv1.ClusterRoleBinding
@@ -23,25 +23,24 @@ type Change struct {
 // Put adds an object or replaces the one of the same name. The object must not be changed afterwards.
 func Put[T Object](o T) Change { return Change{object: o} }
 
-// PutDenying is Put for bindings that grant nothing any more, while the deny rules of their roles hold.
+// PutDenying is Put for bindings that no longer grant anything, while the deny rules of their roles still apply.
 func PutDenying(o *policyv1alpha1.PolicyBinding) Change { return Change{object: o, denying: true} }
 
-// Delete removes the object of that name; only its name and namespace are looked at.
+// Delete removes the object of that name; it uses only the name and namespace.
 func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
 
 // SetKinds replaces the mapping of kinds, as when a custom resource definition comes or goes. Only roles that mention a
 // name whose meaning changed are compiled again.
 func SetKinds(k *matching.Kinds) Change { return Change{object: k} }
 
-// Recheck compiles the roles again that have such a rule, as when it has turned out that its condition does not
-// compile.
+// Recheck recompiles the roles with such a rule, for example when its condition turned out not to compile.
 func Recheck(concerned func(*policyv1alpha1.PolicyRule) bool) Change {
 	return Change{object: recheck(concerned)}
 }
 
 type recheck func(*policyv1alpha1.PolicyRule) bool
 
-// note takes one change into the edit. Later changes of the same object replace earlier ones.
+// note adds one change to the edit. Later changes of the same object replace earlier ones.
 func (e *edit) note(c Change) {
 	switch o := c.object.(type) {
 	case *policyv1alpha1.Policy:
@@ -81,7 +80,7 @@ func (e *edit) binding(ref BindingRef, b func() *binding, deleted bool) {
 	e.bindings[ref] = b()
 }
 
-// policy takes in a container of roles: what the container had before and has no longer is deleted.
+// policy adds a container of roles: roles that the container no longer has are deleted.
 func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	if p.Name != policyv1alpha1.PolicyName {
 		e.stray(nsName{p.Namespace, p.Name}, deleted)
@@ -109,14 +108,14 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	}
 }
 
-// doubt notes a policy that is not understood.
+// doubt records a policy that cannot be read completely.
 func (e *edit) doubt(p *policyv1alpha1.Policy) {
 	if p.Annotations[policyv1alpha1.AnnotationQuarantined] != "" {
 		e.doubted[p.Namespace] = true
 	}
 }
 
-// policyBinding takes in a container of bindings in the same way.
+// policyBinding adds a container of bindings in the same way.
 func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying bool) {
 	key := nsName{c.Namespace, c.Name}
 	h := e.next.hashName(key)

@@ -16,8 +16,8 @@ import (
 )
 
 // CompileRule compiles the where, when and attributeRestrictions of a rule. It is called once per rule that has any of
-// them, when the role appears or changes. An error quarantines the rule alone: if it allows it grants nothing, if it
-// denies it denies without its condition.
+// them, when the role appears or changes. An error quarantines only the rule: an allow rule grants nothing, a deny rule
+// denies without its condition.
 type CompileRule func(role RoleRef, index int, rule *policyv1alpha1.PolicyRule) (matching.Condition, error)
 
 // compiler turns roles into tables.
@@ -29,11 +29,11 @@ type compiler struct {
 	limits Limits
 	// future makes names also match resources that will have such a kind, see kindPattern.kind.
 	future bool
-	// skip leaves rules of Policy out; nil leaves out none.
+	// skip omits rules of Policy; nil omits none.
 	skip func(RoleRef, int) bool
-	// part is which rules of Policy are compiled.
+	// part says which rules of Policy are compiled.
 	part Part
-	// alike are the rules of RBAC that have been compiled; nil where few are.
+	// alike are the RBAC rules that were compiled already; nil if only few are compiled.
 	alike alikeRules
 }
 
@@ -42,7 +42,7 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 	return r.Where != "" || r.When != "" || r.AttributeRestrictions != nil
 }
 
-// policyRole compiles a role of Policy. Conditions that old has too are taken from it.
+// policyRole compiles a role of Policy. It reuses conditions that old has, too.
 func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	rules := src.policy
 	out := &role{Definition: Definition{Ref: ref, Policy: rules, Rules: make([]*matching.Rule, len(rules))}, over: src.over}
@@ -76,8 +76,8 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	return out
 }
 
-// policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: what cannot
-// be understood, or is too much, never gives access.
+// policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: a rule that
+// cannot be read, or is too large, never gives access.
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.Policy[i]
 	r := &matching.Rule{Index: i, Deny: src.Deny, Names: sortedNames(src.ResourceNames)}
@@ -130,7 +130,7 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 	return errors.Join(errs...)
 }
 
-// condition is the compiled condition of a rule of the role, if it is exactly this one; nil otherwise.
+// condition returns the compiled condition of a rule of the role, if the rule is exactly this one; nil otherwise.
 func (r *role) condition(i int, src *policyv1alpha1.PolicyRule) matching.Condition {
 	if r == nil || i >= len(r.Rules) || r.Rules[i] == nil || !HasCondition(src) {
 		return nil
@@ -158,7 +158,7 @@ func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule)
 	return cond, err
 }
 
-// policyKinds compiles resourceKinds. What a name means depends on whether it gives access or takes it away.
+// policyKinds compiles resourceKinds. What a name means depends on whether the entry gives access or takes it away.
 func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *matching.Rule, names map[string]bool) ([]matching.Pattern, error) {
 	var positive []matching.Pattern
 	var errs []error
@@ -194,8 +194,7 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *matching.Rule,
 	return positive, errors.Join(errs...)
 }
 
-// expand turns one entry into patterns on plurals. The groups of the rule, if it has any, are those of a name without
-// one.
+// expand turns one entry into patterns on plurals. A name without a group has the groups of the rule, if it has any.
 func (c *compiler) expand(p matching.Pattern, gives bool, groups []string) (patterns []matching.Pattern, served bool) {
 	if !gives || !p.AnyGroup || p.AnyRes || groups == nil {
 		return c.kinds.Expand(p, gives, c.future)
@@ -213,7 +212,7 @@ func everyKind() matching.Pattern {
 	return matching.Pattern{AnyRes: true, AnyGroup: true, Mode: matching.SubAll}
 }
 
-// splitVerbs separates the verbs from the negated ones. A list of only negations means all but these.
+// splitVerbs separates the verbs from the negated ones. A list of only negations means all verbs except these.
 func splitVerbs(verbs []string) (positive, negative []string, err error) {
 	for _, v := range verbs {
 		body, negated := strings.CutPrefix(v, "-")
@@ -235,7 +234,7 @@ func splitVerbs(verbs []string) (positive, negative []string, err error) {
 	return positive, negative, err
 }
 
-// policyGroups compiles apiGroups: nil is all of them, which is also what leaving them out means.
+// policyGroups compiles apiGroups: nil means all groups, as does omitting them.
 func policyGroups(groups []string) ([]string, error) {
 	out := make([]string, 0, len(groups))
 	for _, g := range groups {
@@ -271,7 +270,7 @@ func rbacRule(i int, src *rbacv1.PolicyRule) *matching.Rule {
 	if !slices.Contains(src.APIGroups, "*") {
 		r.Groups = src.APIGroups
 	}
-	if len(src.APIGroups) > 0 { // without a group an RBAC rule matches no resource
+	if len(src.APIGroups) > 0 { // an RBAC rule without a group matches no resource
 		r.Patterns = make([]matching.Pattern, 0, len(src.Resources))
 		for _, res := range src.Resources {
 			r.Patterns = append(r.Patterns, rbacKinds(res)...)
@@ -280,7 +279,7 @@ func rbacRule(i int, src *rbacv1.PolicyRule) *matching.Rule {
 	return r
 }
 
-// rbacKinds compiles one entry of RBAC's resources, which is compared literally but for * and */subresource.
+// rbacKinds compiles one entry of RBAC's resources, which is compared literally, except for * and */subresource.
 func rbacKinds(entry string) []matching.Pattern {
 	if entry == "*" {
 		return []matching.Pattern{everyKind()}
@@ -322,7 +321,7 @@ func (c *compiler) add(out *role, r *matching.Rule, patterns []matching.Pattern)
 func (c *compiler) finish(out *role) {
 	out.allow.Sort()
 	out.deny.Sort()
-	// A rule that yields hides none that does not.
+	// A rule that yields must not hide one that does not.
 	slices.SortStableFunc(out.deny.Wild, func(a, b matching.Cell) int { return cmp.Compare(yielding(a.Rule), yielding(b.Rule)) })
 	slices.SortStableFunc(out.deny.URLs, func(a, b *matching.Rule) int { return cmp.Compare(yielding(a), yielding(b)) })
 	if cap(out.allow.Cells) > len(out.allow.Cells)*5/4 {

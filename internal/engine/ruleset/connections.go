@@ -10,8 +10,8 @@ import (
 )
 
 // NamedConnections are the connections that a rule names: by their subresource, or by the verb exec or proxy. On those
-// its `where` is about the target. On others that it reaches, by a wildcard, `where` has no object. Only the text of
-// the rule counts, so nothing that is served later changes what a rule means.
+// its `where` is about the target. On others that the rule reaches by a wildcard, `where` has no object. Only the text
+// of the rule counts, so resources that are served later cannot change the meaning of a rule.
 func NamedConnections(rule *policyv1alpha1.PolicyRule) connect.Set {
 	var kinds []matching.Pattern
 	for _, entry := range rule.ResourceKinds {

@@ -10,19 +10,20 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// RuleCoverage says what the kinds of one rule mean at the moment.
+// RuleCoverage is what the kinds of one rule currently cover.
 type RuleCoverage struct {
 	// Resources are the served resources that the rule's kinds cover, themselves or with a subresource, in order.
 	Resources []schema.GroupResource
-	// Unserved are the names that no served resource has, as written. They match once it is served.
+	// Unserved are the names that no served resource has, as written. They match once such a resource is served.
 	Unserved []string
-	// Guarded are names without a group that only resources of guarded groups have, which such a name does not reach.
+	// Guarded are names without a group that only resources of guarded groups have. A name without a group does not
+	// reach those.
 	Guarded []string
-	// Wildcard tells that the rule also covers kinds that do not exist yet.
+	// Wildcard is true if the rule also covers kinds that do not exist yet.
 	Wildcard bool
 }
 
-// Coverage says what the kinds of a rule cover with what is served. Verbs, names and conditions are not looked at.
+// Coverage returns what the kinds of a rule cover among the served resources. It ignores verbs, names and conditions.
 func Coverage(r *policyv1alpha1.PolicyRule, kinds *matching.Kinds) RuleCoverage {
 	var out RuleCoverage
 	c := compiler{kinds: kinds}
@@ -50,7 +51,7 @@ func Coverage(r *policyv1alpha1.PolicyRule, kinds *matching.Kinds) RuleCoverage 
 	return out
 }
 
-// covered lists the served resources, without subresources, that a compiled rule covers as resources of their own.
+// covered lists the served resources, without subresources, that a compiled rule covers.
 func (ix *Index) covered(ru *matching.Rule) []schema.GroupResource {
 	var patterns []matching.Pattern
 	for _, p := range ru.Patterns {

@@ -8,7 +8,7 @@ type Certainty uint8
 
 // The certainties.
 const (
-	// Never: nothing that the object could be would make it allowed.
+	// Never: no object would make it allowed.
 	Never Certainty = iota
 	// Sometimes: it depends on the object.
 	Sometimes
@@ -16,7 +16,7 @@ const (
 	Always
 )
 
-// Standing is where a request stands with Policy and RBAC together. It is what escalation checks and who-can count as
+// Standing is the combined result of Policy and RBAC for a request. Escalation checks and who-can treat it as what is
 // held; the Node authorizer and webhooks are not part of it.
 type Standing struct {
 	Certainty Certainty
@@ -27,7 +27,8 @@ type Standing struct {
 	// denies before allows in each. The request is allowed if the walk through them in this order reaches an allow,
 	// Allow included, before a deny.
 	Conditions []Hit
-	// MayDeny: a conditional deny rule is on the walk, also where nothing allows. It may refuse single fields, too.
+	// MayDeny is true if a conditional deny rule is on the walk, also if nothing allows. It may refuse single fields,
+	// too.
 	MayDeny bool
 }
 
@@ -66,7 +67,7 @@ type walk struct {
 	allows int // conditional allows so far
 }
 
-// tier takes in what one tier says and reports whether that ends the walk.
+// tier adds the match of one tier and reports whether that ends the walk.
 func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	if m.Allow.Found() {
 		w.v.Allow = m.Allow
@@ -93,8 +94,8 @@ func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	return false
 }
 
-// end settles the certainty: an allow at the end that no conditional deny stands before is certain; without one there
-// has to be a conditional allow.
+// end settles the certainty: an allow at the end without a conditional deny before it is certain; without an allow at
+// the end there has to be a conditional allow.
 func (w *walk) end(allowed bool) {
 	w.v.MayDeny = w.denies > 0
 	switch {

@@ -7,10 +7,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// What follows is for those who reason about roles as such, as the proof of an escalation does. Decisions do not use
-// it.
+// These functions are for code that reasons about roles as such, like the escalation check. Decisions do not use them.
 
-// Definition is the role of that name, or nil if it does not exist.
+// Definition returns the role of that name, or nil if it does not exist.
 func (ix *Index) Definition(ref RoleRef) *Definition {
 	if r := ix.role(ref); r != nil {
 		return &r.Definition
@@ -92,8 +91,8 @@ func (ix *Index) BoundAnywhere(ref RoleRef, s Subject) bool {
 	return bound
 }
 
-// Compile compiles rules that are in no role of the index, of Policy or of RBAC, as they match everything that will
-// ever be served. Rules that are not enforced count as if they were: who writes them needs the same rights.
+// Compile compiles rules that are in no role of the index, of Policy or of RBAC, such that they match everything that
+// will ever be served. Rules that are not enforced count as if they were: their author needs the same rights.
 func (ix *Index) Compile(policy []policyv1alpha1.PolicyRule, rbac []rbacv1.PolicyRule, conditions CompileRule) (*Definition, []Problem) {
 	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: conditions, future: true, part: Written}
 	if len(rbac) > 0 {
@@ -103,5 +102,5 @@ func (ix *Index) Compile(policy []policyv1alpha1.PolicyRule, rbac []rbacv1.Polic
 	return &out.Definition, out.problems
 }
 
-// AsKind makes the request one about a resource that will be of this kind if it is ever served.
+// AsKind turns the request into one about a resource that would have this kind if it is ever served.
 func (q *Query) AsKind(kind string) { q.req.AsKind(q.ix.seed, kind) }

@@ -10,11 +10,11 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// A user who is denied `delete` on an object must not have it deleted either (PO-20). Hardly any user is denied a
-// delete, and finding out costs a look at the user's roles.
+// A user who is denied `delete` on an object must not cause its deletion indirectly, either (PO-20). Hardly any user is
+// denied a delete, and checking that costs one look at the user's roles.
 
-// DeniesDelete reports whether a deny rule of the master namespace or of the given one could keep the user from
-// deleting something. It is a superset: conditions are not looked at, and cluster-wide grants are not either.
+// DeniesDelete reports whether a deny rule of the master namespace or of the given one could stop the user from
+// deleting something. It is a superset: it ignores conditions and cluster-wide grants.
 func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	var q Query
 	q.asked(ix, u, namespace)
@@ -26,7 +26,7 @@ func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	return false
 }
 
-// DeniesDeleteIn lists, in order, the namespaces whose own deny rules could keep the user from deleting something
+// DeniesDeleteIn lists, in order, the namespaces whose own deny rules could stop the user from deleting something
 // there.
 func (ix *Index) DeniesDeleteIn(u user.Info) []string {
 	var q Query
@@ -65,7 +65,7 @@ func (ix *Index) MayDeny(a authorizer.Attributes) (Hit, bool) {
 	return Hit{}, false
 }
 
-// asked prepares the query for what the user has in a namespace.
+// asked prepares the query for the rights of the user in a namespace.
 func (q *Query) asked(ix *Index, u user.Info, namespace string) {
 	q.ix, q.req.Namespace = ix, namespace
 	if namespace != "" {
@@ -103,8 +103,8 @@ func (ix *Index) denyDelete(g grants) bool {
 	return false
 }
 
-// UnservedDeny finds a rule that could keep the user from deleting, in the namespace, objects of a kind that is not
-// known to be served: nobody can tell whether there are any.
+// UnservedDeny finds a rule that could stop the user from deleting, in the namespace, objects of a kind that is not
+// known to be served: it cannot be known whether any exist.
 func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	var q Query
 	q.asked(ix, u, namespace)
@@ -139,7 +139,7 @@ func (ix *Index) namesUnserved(r *role, ru *matching.Rule) bool {
 }
 
 // Names reports whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
-// and names none: a user who has it by that was not given this one on purpose.
+// but names none: a user who holds it that way was not given this verb on purpose.
 func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	var q Query
 	q.Reset(ix, a)

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Difference is what two indexes do not have in common: roles that differ, and bindings. A subject in none of it
-// stands the same in both, whatever is asked.
+// Difference is how two indexes differ: in roles and in bindings. For a subject that is not in it, every question has
+// the same answer in both.
 type Difference struct {
 	before, after *Index
 	strands       map[strandKey]*Strand
@@ -16,7 +16,7 @@ type Difference struct {
 	renamed       func(*role) bool
 }
 
-// Strand is a role in a scope that some subjects have in one index only, or that has other rules in the other one.
+// Strand is a role in a scope that some subjects have in only one index, or whose rules differ.
 type Strand struct {
 	scope    scope
 	sides    [2]*role
@@ -30,15 +30,15 @@ type strandKey struct {
 	sides [2]bool
 }
 
-// roleDifference is how a role differs.
+// roleDifference says how a role differs.
 type roleDifference struct {
 	sides  [2]*role
 	same   bool
 	common [2][]bool
 }
 
-// Diff compares two indexes, however they came about. If one came from the other by a few changes, it takes as long as
-// looking at each role once; otherwise, at each binding.
+// Diff compares any two indexes. If one was derived from the other by a few changes, it takes time in the number of
+// roles; otherwise, in the number of bindings.
 func Diff(before, after *Index) *Difference {
 	d := &Difference{before: before, after: after, strands: map[strandKey]*Strand{}, roles: map[RoleRef]*roleDifference{}, renamed: func(*role) bool { return false }}
 	if before.kinds != after.kinds {
@@ -70,7 +70,7 @@ func Diff(before, after *Index) *Difference {
 	return d
 }
 
-// Within reports whether all that differs also differs in another comparison, for the same subjects.
+// Within reports whether everything that differs also differs in another comparison, for the same subjects.
 func (d *Difference) Within(o *Difference) bool {
 	for key, s := range d.strands {
 		other := o.strands[key]
@@ -86,7 +86,7 @@ func (d *Difference) Within(o *Difference) bool {
 	return true
 }
 
-// Strands are what differs, in no order.
+// Strands returns what differs, in no order.
 func (d *Difference) Strands() (all []*Strand) {
 	for _, s := range d.strands {
 		all = append(all, s)
@@ -94,7 +94,7 @@ func (d *Difference) Strands() (all []*Strand) {
 	return all
 }
 
-// binding notes who has a role by a binding on one side only; nil where it is not.
+// binding records the subjects that have a role by a binding on only one side; nil for the other side.
 func (d *Difference) binding(was, is *binding) {
 	if was == is {
 		return
@@ -119,7 +119,7 @@ func (d *Difference) binding(was, is *binding) {
 	}
 }
 
-// members notes who has a role that differs on both sides.
+// members records the subjects of a role that differs but exists on both sides.
 func (d *Difference) members(ref RoleRef) {
 	d.before.boundTo(ref, func(_ scope, b *binding) {
 		now, still := d.after.bindings.Get(d.after.hashBinding(b.ref), b.ref)
@@ -185,7 +185,7 @@ func (d *Difference) role(ref RoleRef) *roleDifference {
 	return r
 }
 
-// sameRule tells that two rules were compiled from the same, and that both take effect or neither does.
+// sameRule reports whether two rules were compiled from the same source, and both or neither take effect.
 func (r *role) sameRule(i int, o *role, j int) bool {
 	if (r.Rules[i] == nil) != (o.Rules[j] == nil) {
 		return false
@@ -196,20 +196,20 @@ func (r *role) sameRule(i int, o *role, j int) bool {
 	return i < len(r.RBAC) && j < len(o.RBAC) && reflect.DeepEqual(r.RBAC[i], o.RBAC[j])
 }
 
-// Subjects visits those whom the strand is about, in no order.
+// Subjects visits the subjects of the strand, in no order.
 func (s *Strand) Subjects(visit func(Subject)) {
 	for subject := range s.subjects {
 		visit(subject)
 	}
 }
 
-// Namespace is where the strand matters; everywhere tells that it does in all of them and outside of them.
+// Namespace returns where the strand matters; everywhere is true if it does in all namespaces and outside them.
 func (s *Strand) Namespace() (name string, everywhere bool) {
 	return s.scope.ns, s.scope.kind == ScopeMaster || s.scope.kind == ScopeCluster
 }
 
-// Reaches reports whether a rule of the strand that only one side has is about a request, by any caller, in any
-// namespace, about any name.
+// Reaches reports whether a rule that only one side of the strand has applies to a request, by any caller, in any
+// namespace, for any name.
 func (d *Difference) Reaches(s *Strand, a authorizer.AttributesRecord) bool {
 	for side, ix := range []*Index{d.before, d.after} {
 		r := s.sides[side]

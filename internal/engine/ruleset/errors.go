@@ -7,9 +7,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Errors tells which bindings of the caller in a tier grant nothing because their role does not exist, or nil. It
-// belongs to a decision that is not Allow: all other bindings have been applied. While no role is missing it costs
-// nothing.
+// Errors returns an error that lists the caller's bindings in a tier that grant nothing because their role does not
+// exist, or nil. It accompanies a decision other than Allow: all other bindings have been applied. If no role is
+// missing, it costs nothing.
 func (q *Query) Errors(tier Tier) error {
 	if q.ix == nil || q.ix.missing == 0 {
 		return nil
@@ -27,7 +27,7 @@ func (q *Query) Errors(tier Tier) error {
 	return missingErrors(seen)
 }
 
-// maxErrors limits a message to what a person reads; Problems has them all.
+// maxErrors keeps a message readable; Problems has all of them.
 const maxErrors = 10
 
 func missingErrors(seen []*binding) error {

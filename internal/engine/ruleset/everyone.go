@@ -10,8 +10,8 @@ import (
 )
 
 // Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any
-// tier; the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are
-// bound where the request is and are listed for its resource.
+// tier; the user of the request is ignored. It is the inverse of a decision, and walks only the roles that are bound in
+// the scope of the request and listed for its resource.
 func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	var q Query
 	q.setRequest(ix, a)
@@ -24,8 +24,8 @@ func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	}
 }
 
-// Anyone visits every subject whom a rule may allow the request in some namespace, or by name, though it says neither.
-// One can be visited more than once.
+// Anyone visits every subject to whom a rule may allow the request in some namespace, or for some name, although the
+// request has neither. A subject can be visited more than once.
 func (ix *Index) Anyone(a authorizer.Attributes, visit func(Subject)) {
 	var q Query
 	q.setRequest(ix, a)
@@ -42,8 +42,8 @@ func (ix *Index) Anyone(a authorizer.Attributes, visit func(Subject)) {
 	})
 }
 
-// BoundIn visits every subject of the bindings of a namespace; of all of them, if it is empty. One can be visited more
-// than once.
+// BoundIn visits every subject of the bindings of a namespace; of all namespaces, if it is empty. A subject can be
+// visited more than once.
 func (ix *Index) BoundIn(namespace string, visit func(Subject)) {
 	ix.scopes.Each(func(sc scope, ids []uint32) bool {
 		if sc.ns == "" || namespace != "" && sc.ns != namespace {
@@ -54,7 +54,8 @@ func (ix *Index) BoundIn(namespace string, visit func(Subject)) {
 	})
 }
 
-// BoundEverywhere visits every subject of the bindings of the master namespace. One can be visited more than once.
+// BoundEverywhere visits every subject of the bindings of the master namespace. A subject can be visited more than
+// once.
 func (ix *Index) BoundEverywhere(visit func(Subject)) {
 	sc := scope{kind: ScopeMaster}
 	ids, _ := ix.scopes.Get(ix.hashScope(sc), sc)
@@ -134,8 +135,8 @@ func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
 	r.allow.Each(&q.req, each)
 }
 
-// Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role
-// does not exist, or nil. While no role is missing it costs nothing.
+// Unresolved returns an error that lists the bindings that would apply in the namespace (or everywhere) but grant
+// nothing because their role does not exist, or nil. If no role is missing, it costs nothing.
 func (ix *Index) Unresolved(namespace string) error {
 	if ix.missing == 0 {
 		return nil

@@ -22,8 +22,8 @@ var namespaceObjects = schema.GroupResource{Resource: "namespaces"}
 
 // Everywhere visits the rules of the master namespace that allow the caller something under a condition, with the
 // actions that they are about: those on resources that belong to a namespace, and the verb of the query on namespaces
-// themselves. It visits further actions of a rule as long as more is returned. What everybody has by the groups of all
-// users or all service accounts does not count.
+// themselves. It visits further actions of a rule as long as visit returns true. Rights from the groups of all users or
+// all service accounts do not count.
 func (h *Holds) Everywhere(q *Query, visit func(Hit, Action) (more bool)) {
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
 		if s.key.Group && commonGroups[s.key.Name] {
@@ -73,7 +73,7 @@ func (h *Holds) actions(q *Query, c *matching.Cell, hit Hit, visit func(Hit, Act
 	return true
 }
 
-// actionsOf are what a rule may allow of a resource. What it does not allow after all is among them.
+// actionsOf returns the actions on a resource that a rule may allow: a superset of those that it allows.
 func actionsOf(hit Hit, c *matching.Cell, gr schema.GroupResource) (all []Action) {
 	rule := hit.PolicyRule()
 	if rule == nil {

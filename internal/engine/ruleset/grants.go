@@ -8,8 +8,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/persist"
 )
 
-// subject is everything that is bound to one user or group. What a decision reads first stands first, and a single
-// grant stands in the struct itself: that is one wait for memory less, in the usual case.
+// subject is everything that is bound to one user or group. Fields that a decision reads first come first, and a single
+// grant is stored in the struct itself: in the usual case that saves one memory access.
 type subject struct {
 	cluster    grants
 	oneCluster [1]roleGrant
@@ -17,7 +17,7 @@ type subject struct {
 	rest       *rest // nil for most
 }
 
-// rest is what is bound to a subject in other scopes than the whole cluster.
+// rest is what is bound to a subject in scopes other than the whole cluster.
 type rest struct {
 	master    grants
 	oneMaster [1]roleGrant
@@ -29,7 +29,7 @@ var nowhere persist.Map[string, *local]
 // HasKey implements persist.Member.
 func (s *subject) HasKey(key Subject) bool { return s.key == key }
 
-// master is what the subject has by the bindings of the master namespace.
+// master returns what the subject has from the bindings of the master namespace.
 func (s *subject) master() grants {
 	if s.rest == nil {
 		return nil
@@ -37,7 +37,7 @@ func (s *subject) master() grants {
 	return s.rest.master
 }
 
-// local is what the subject has in single namespaces.
+// local returns what the subject has in single namespaces.
 func (s *subject) local() *persist.Map[string, *local] {
 	if s.rest == nil {
 		return &nowhere
@@ -53,13 +53,13 @@ type local struct {
 // grants are the roles that a subject has in one scope, by number.
 type grants []roleGrant
 
-// roleGrant is one role and the bindings that give it, of which reasons name the first.
+// roleGrant is one role and the bindings that grant it; reasons name the first one.
 type roleGrant struct {
 	id       uint32
 	bindings bindings
 }
 
-// bindings are one binding, and seldom more of them, in the order of their names.
+// bindings is one binding, or rarely several, sorted by name.
 type bindings struct {
 	first *binding
 	more  *[]*binding
@@ -94,14 +94,14 @@ func (g grants) find(id uint32) *roleGrant {
 	return &g[i]
 }
 
-// grantOp adds a binding to a subject or takes it away.
+// grantOp adds a binding to a subject or removes it.
 type grantOp struct {
 	scope scope
 	b     *binding
 	add   bool
 }
 
-// apply returns the grants with the operations, which are all of one scope, carried out. The receiver stays as it is.
+// apply returns the grants after the operations, which are all of one scope. The receiver is not changed.
 func (g grants) apply(ops []grantOp) grants {
 	changed := map[uint32][]grantOp{}
 	for _, op := range ops {
@@ -156,7 +156,7 @@ func sortedOps(ops []grantOp) (add, remove []*binding) {
 
 func (b *binding) compare(o *binding) int { return b.ref.compare(o.ref) }
 
-// apply returns a copy of the subject with the operations carried out, or nil if nothing is left.
+// apply returns a copy of the subject after the operations, or nil if nothing is left.
 func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantOp) *subject {
 	next, other := *s, rest{}
 	if s.rest != nil {
@@ -203,7 +203,7 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 	return &next
 }
 
-// into moves a single grant into the place that is meant for it.
+// into moves a single grant into the inline slot.
 func (g grants) into(one *[1]roleGrant) grants {
 	if len(g) != 1 {
 		one[0] = roleGrant{}

@@ -13,12 +13,12 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Hit is a rule that applies to a request, and how the caller comes by it: subject, binding, role, rule.
+// Hit is a rule that applies to a request, and how the caller got it: subject, binding, role, rule.
 type Hit struct {
 	rule *matching.Rule
 	role *role
-	// grant and who are how a decision came by the rule. They are looked into only on demand: a decision does
-	// not wait for memory that it does not need.
+	// grant and who are how a decision found the rule. They are read only on demand: a decision does not wait for
+	// memory that it does not need.
 	grant *roleGrant
 	who   *subject
 	// via is set instead where every binding counts.
@@ -36,7 +36,7 @@ type via struct {
 // Found reports whether there is a rule at all. The other methods need one.
 func (h Hit) Found() bool { return h.rule != nil }
 
-// Yields reports whether the rule denies only because something cannot be read: it then yields to cluster-wide grants,
+// Yields reports whether the rule denies only because something cannot be read: then cluster-wide grants override it,
 // whichever tier it is in.
 func (h Hit) Yields() bool { return h.rule != nil && h.rule.Soft }
 
@@ -48,13 +48,13 @@ func (h Hit) Effect() Effect {
 	return Allows
 }
 
-// Role is the role that has the rule.
+// Role returns the role that has the rule.
 func (h Hit) Role() RoleRef { return h.role.Ref.plain() }
 
-// RuleIndex is the position of the rule in the role.
+// RuleIndex returns the position of the rule in the role.
 func (h Hit) RuleIndex() int { return h.rule.Index }
 
-// Binding is the binding that gives the role.
+// Binding returns the binding that grants the role.
 func (h Hit) Binding() BindingRef { return h.bound().ref }
 
 func (h Hit) bound() *binding {
@@ -64,7 +64,7 @@ func (h Hit) bound() *binding {
 	return h.grant.bindings.first
 }
 
-// Subject is the user or group of the request that the binding names.
+// Subject returns the user or group of the request that the binding names.
 func (h Hit) Subject() Subject {
 	if h.via != nil {
 		return h.via.subject
@@ -72,15 +72,15 @@ func (h Hit) Subject() Subject {
 	return h.who.key
 }
 
-// Condition is what the rule's condition was compiled to; nil if it has none. A quarantined deny rule has none either.
+// Condition returns the rule's compiled condition; nil if it has none. A quarantined deny rule has none either.
 func (h Hit) Condition() matching.Condition { return h.rule.Cond }
 
-// Aims are the connections on which the where of the rule is about their target.
+// Aims returns the connections on which the where of the rule is about the target.
 func (h Hit) Aims() connect.Set { return h.rule.Aims }
 
-// Names is set if the rule denies objects of these names only and the request does not say which object it is about, as
-// create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name
-// is one of them. Who cannot check that has to deny.
+// Names is set if the rule denies only objects of these names and the request does not name an object, as for create,
+// list, watch and deletecollection. Then it is part of the condition: the rule denies if the object's name is one of
+// them. A caller that cannot check that has to deny.
 func (h Hit) Names() []string {
 	if !h.nameUnknown {
 		return nil
@@ -88,11 +88,11 @@ func (h Hit) Names() []string {
 	return h.rule.Names
 }
 
-// ByDelete tells that the rule denies the delete of the pod which the request, an eviction, would bring about. Its
-// condition is then about the pod, and about the request to delete it.
+// ByDelete reports whether the request is an eviction and the rule denies the delete that it causes. Then its condition
+// is about the pod, and about the request to delete it.
 func (h Hit) ByDelete() bool { return h.byDelete }
 
-// PolicyRule is the rule as written, or nil for a rule of RBAC. It must not be changed.
+// PolicyRule returns the rule as written, or nil for a rule of RBAC. It must not be changed.
 func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {
 	if h.role.Policy == nil {
 		return nil
@@ -100,7 +100,7 @@ func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {
 	return &h.role.Policy[h.rule.Index]
 }
 
-// RBACRule is the rule as written, or nil for a rule of Policy. It must not be changed.
+// RBACRule returns the rule as written, or nil for a rule of Policy. It must not be changed.
 func (h Hit) RBACRule() *rbacv1.PolicyRule {
 	if h.role.RBAC == nil {
 		return nil
@@ -108,8 +108,8 @@ func (h Hit) RBACRule() *rbacv1.PolicyRule {
 	return &h.role.RBAC[h.rule.Index]
 }
 
-// Reason says in upstream's words which binding of which role to whom decided, such as
-// `allowed by ClusterRoleBinding "admins" of ClusterRole "cluster-admin" to Group "ops"`. It is empty without a rule.
+// Reason returns, in upstream's words, which binding of which role to which subject decided, such as `allowed by
+// ClusterRoleBinding "admins" of ClusterRole "cluster-admin" to Group "ops"`. It is empty without a rule.
 func (h Hit) Reason() string {
 	if !h.Found() {
 		return ""
@@ -127,7 +127,7 @@ func (h Hit) Reason() string {
 	return r.text
 }
 
-// word makes the text of the reason.
+// word builds the text of the reason.
 func (h Hit) word() string {
 	verb := "allowed"
 	if h.rule.Deny {
@@ -150,7 +150,7 @@ func (h Hit) word() string {
 	return text
 }
 
-// source is the binding, role and subject, as upstream words them for RBAC: name/namespace.
+// source returns the binding, role and subject in upstream's words for RBAC: name/namespace.
 func (h Hit) source() string {
 	b := h.bound()
 	to := h.entry()
@@ -170,7 +170,7 @@ func (h Hit) source() string {
 // maxDescribed is how many entries of a list a description shows.
 const maxDescribed = 8
 
-// Describe is the rule in one line, for blockedBy and traces: what it is about, not who has it.
+// Describe describes the rule in one line, for blockedBy and traces: what it matches, not who has it.
 func (h Hit) Describe() string {
 	parts := []string{"allow"}
 	if h.rule.Deny {
@@ -203,7 +203,7 @@ func (h Hit) Describe() string {
 	return strings.Join(parts, " ")
 }
 
-// groupNames are groups as people call them: the one without a name is core.
+// groupNames returns groups by the names that people use: the empty one is core.
 func groupNames(groups []string) []string {
 	i := slices.Index(groups, "")
 	if i < 0 {

@@ -11,8 +11,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/persist"
 )
 
-// Input is everything that an index is built from. The objects are kept and must not be changed afterwards, which holds
-// for objects of an informer.
+// Input is everything that an index is built from. The index keeps the objects; they must not be changed afterwards,
+// just like objects of an informer.
 type Input struct {
 	// MasterNamespace is the namespace whose Policy bindings hold everywhere.
 	MasterNamespace string
@@ -20,7 +20,7 @@ type Input struct {
 	Kinds *matching.Kinds
 	// CompileRule compiles the conditions of rules. Without it every conditional rule is quarantined.
 	CompileRule CompileRule
-	// Limits quarantine what is too large; the zero value lets everything pass.
+	// Limits quarantine roles and conditions that are too large; the zero value limits nothing.
 	Limits Limits
 
 	Policies            []*policyv1alpha1.Policy
@@ -30,11 +30,11 @@ type Input struct {
 	RoleBindings        []*rbacv1.RoleBinding
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 
-	// Future makes names also match resources that will have such a kind one day, and Skip leaves rules of Policy out;
-	// for those who reason about rules, not for decisions.
+	// Future makes names also match resources that may have such a kind one day, and Skip omits rules of Policy. They
+	// are for code that reasons about rules, not for decisions.
 	Future bool
 	Skip   func(role RoleRef, rule int) bool
-	// Part is which rules of Policy the index holds: those that decide, unless it says otherwise.
+	// Part says which rules of Policy the index holds; by default, those that decide.
 	Part Part
 }
 
@@ -58,8 +58,8 @@ type Index struct {
 	bound  persist.Map[scopedRole, persist.Roster[*binding]] // scope and role → bindings
 	keys   persist.Map[ruleKey, persist.Roster[keyEntry]]    // resource → roles
 
-	timed persist.Map[BindingRef, *timed] // bindings that begin or end, whether they count or not
-	// moment is the time for which the bindings are there, and holds when they are the same.
+	timed persist.Map[BindingRef, *timed] // time-limited bindings, whether they count now or not
+	// moment is the time for which the index holds the bindings, and holds is the span in which they are the same.
 	moment moment
 	holds  Span
 	asking int // roles with conditions that may look at request.time
@@ -67,9 +67,9 @@ type Index struct {
 	policies   persist.Map[string, *policyv1alpha1.Policy]        // by namespace
 	containers persist.Map[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name
 
-	missing  int                            // roles that are bound and do not exist
+	missing  int                            // roles that are bound but do not exist
 	troubled persist.Map[RoleRef, struct{}] // roles that have problems
-	strays   persist.Map[nsName, Problem]   // containers that are not where they belong
+	strays   persist.Map[nsName, Problem]   // containers with the wrong name
 }
 
 // nsName is a namespaced name.
@@ -107,7 +107,7 @@ func Build(in Input) *Index {
 	return empty.Apply(changes...)
 }
 
-// With is the index with another way to compile conditions: what changes from now on is compiled so.
+// With returns the index with another compiler of conditions, which later changes use.
 func (ix *Index) With(compile CompileRule) *Index {
 	next := *ix
 	next.compile = compile
@@ -117,10 +117,10 @@ func (ix *Index) With(compile CompileRule) *Index {
 // MasterNamespace is the namespace whose Policy bindings hold everywhere.
 func (ix *Index) MasterNamespace() string { return ix.master }
 
-// Kinds is the mapping that the index was compiled with.
+// Kinds returns the mapping that the index was compiled with.
 func (ix *Index) Kinds() *matching.Kinds { return ix.kinds }
 
-// Bindings is the number of bindings in the index.
+// Bindings returns the number of bindings in the index.
 func (ix *Index) Bindings() int { return ix.bindings.Len() }
 
 // role returns the compiled role, or nil if it does not exist.

@@ -9,7 +9,7 @@ import (
 )
 
 // ruleKey is where the inverse index lists a role: under every resource that one of its rules names, together with the
-// object's name if the rule is limited to names. The role's home keeps the roles of other namespaces out of the answer.
+// object's name if the rule is limited to names. The role's home excludes roles of other namespaces.
 type ruleKey struct {
 	kind RoleKind
 	ns   string
@@ -17,7 +17,7 @@ type ruleKey struct {
 	name string
 }
 
-// keyMask is one entry of a role in the inverse index before it has a number.
+// keyMask is one entry of a role in the inverse index before the role has a number.
 type keyMask struct {
 	res, name   string
 	allow, deny matching.VerbBit
@@ -55,7 +55,7 @@ func roleKeys(r *role) []keyMask {
 		for _, name := range ru.Names {
 			note(res, name, ru)
 		}
-		// A deny rule with names can also hit a request that says no name.
+		// A deny rule with names can also match a request without a name.
 		if ru.Names == nil || ru.Deny {
 			note(res, "", ru)
 		}
@@ -86,8 +86,8 @@ func (ix *Index) hashKey(k ruleKey) uint64 {
 // candidates are the lists of the inverse index that hold every role of a home that could match the request.
 type candidates [4]persist.Roster[keyEntry]
 
-// candidates looks up where roles of the home that match the request must be listed. It must not be used for requests
-// with wildcards.
+// candidates looks up the lists in which roles of the home that match the request must be. It must not be used for
+// requests with wildcards.
 func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 	get := func(res, name string) persist.Roster[keyEntry] {
 		k := ruleKey{kind, ns, res, name}
@@ -128,7 +128,7 @@ func (c *candidates) each(bit matching.VerbBit, visit func(id uint32)) {
 
 func (e keyEntry) compare(o keyEntry) int { return cmp.Compare(e.role, o.role) }
 
-// keyEdit collects what an Apply changes in the inverse index, so that every list is changed once.
+// keyEdit collects what an Apply changes in the inverse index, so every list is changed once.
 type keyEdit struct {
 	remove, add map[ruleKey][]keyEntry
 }

@@ -2,7 +2,7 @@ package ruleset
 
 import "proviso.dev/proviso/internal/engine/ruleset/matching"
 
-// What the index is given and gives back of the matching of rules.
+// The types of package matching in the interface of the index.
 type (
 	// Kinds says which resources are served, and what names of kinds mean.
 	Kinds = matching.Kinds
@@ -12,7 +12,7 @@ type (
 	Condition = matching.Condition
 )
 
-// NewKinds returns the mapping for what is served. Reserved groups count as built in, whatever is served in them.
+// NewKinds returns the mapping for what is served. Reserved groups count as built-in, whatever is served in them.
 func NewKinds(served []Served, reserved ...string) *Kinds {
 	return matching.NewKinds(served, reserved...)
 }
@@ -20,5 +20,5 @@ func NewKinds(served []Served, reserved ...string) *Kinds {
 // Guarded are the API groups that names without a group never reach.
 var Guarded = matching.Guarded
 
-// ClusterScoped stands in resourceKinds for all resources that belong to no namespace.
+// ClusterScoped stands in resourceKinds for all cluster-scoped custom resources.
 const ClusterScoped = matching.ClusterScoped

@@ -7,19 +7,20 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Limits bound what one role, and the roles of one namespace, may ask of everybody else (PO-21). They are counted, and
-// never timed: every replica quarantines the same. A limit of 0 is none.
+// Limits bound what one role, and the roles of one namespace, may cost all users (PO-21). They count and do not measure
+// time, so every replica quarantines the same. 0 means no limit.
 type Limits struct {
-	// RoleRules, RoleEntries, RoleBytes and RoleConditions are the most rules, entries of all lists (verbs, kinds,
-	// groups, names, paths), bytes of text and conditional rules of one role.
+	// RoleRules, RoleEntries, RoleBytes and RoleConditions are the maximum numbers of rules, entries of all lists
+	// (verbs, kinds, groups, names, paths), bytes of text and conditional rules of one role.
 	RoleRules, RoleEntries, RoleBytes, RoleConditions int
-	// NamespaceConditions and NamespaceConditionBytes are the most conditional rules and bytes of expressions of all
-	// roles of a namespace. The master namespace, whose roles everybody uses, has MasterFactor times as much.
+	// NamespaceConditions and NamespaceConditionBytes are the maximum numbers of conditional rules and bytes of
+	// expressions of all roles of a namespace. The master namespace, whose roles apply to all users, may have
+	// MasterFactor times as much.
 	NamespaceConditions, NamespaceConditionBytes int
 	MasterFactor                                 int
 }
 
-// DefaultLimits are those of a server.
+// DefaultLimits returns the limits of a server.
 func DefaultLimits() Limits {
 	return Limits{
 		RoleRules: 1000, RoleEntries: 4000, RoleBytes: 256 << 10, RoleConditions: 128,
@@ -27,10 +28,10 @@ func DefaultLimits() Limits {
 	}
 }
 
-// ErrLimit is what every excess of a limit is.
+// ErrLimit is wrapped by every error about an exceeded limit.
 var ErrLimit = errors.New("over the limit")
 
-// Role says which limit a role exceeds by its size; nil if none. Such a role is quarantined: it grants nothing, and
+// Role returns which limit the size of a role exceeds; nil if none. Such a role is quarantined: it grants nothing, and
 // denies without conditions.
 func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 	if l.RoleRules > 0 && len(rules) > l.RoleRules {
@@ -51,7 +52,8 @@ func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 	return nil
 }
 
-// Conditions says whether a role has too many conditional rules. Those are quarantined, and the others take effect.
+// Conditions returns an error if a role has too many conditional rules. Those are quarantined; its other rules take
+// effect.
 func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
 	n := 0
 	for i := range rules {
@@ -65,8 +67,8 @@ func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
 	return nil
 }
 
-// Policy says which limit the conditional rules of a namespace together exceed; nil if none. They are quarantined then,
-// and the others take effect.
+// Policy returns which limit the conditional rules of a namespace together exceed; nil if none. Then they are
+// quarantined, and the other rules take effect.
 func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
 	return l.policy(p, master, Written)
 }
@@ -117,7 +119,7 @@ func ruleBytes(r *policyv1alpha1.PolicyRule) int {
 	return n
 }
 
-// listBytes counts a little for each entry, too: a hundred thousand empty ones are not free.
+// listBytes adds a little for each entry: a hundred thousand empty ones are not free.
 func listBytes(list []string) int {
 	n := 4 * len(list)
 	for _, s := range list {

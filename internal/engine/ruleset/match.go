@@ -17,14 +17,14 @@ const (
 	Denies
 )
 
-// Match is what one tier has to say about a request. The zero value is no opinion. Conditional rules are only
-// announced, so that a request that none concerns costs nothing: see Query.AppendConditional.
+// Match is the result of one tier for a request. The zero value is no opinion. Conditional rules are only announced, so
+// they cost nothing for a request that none of them concerns: see Query.AppendConditional.
 type Match struct {
 	// Deny is a deny rule that applies without a condition. It decides, whatever Allow says.
 	Deny Hit
-	// Allow is an allow rule that applies without a condition. Both can be found: people want to see both reasons.
+	// Allow is an allow rule that applies without a condition. Both can be set: people want to see both reasons.
 	Allow Hit
-	// ConditionalDeny and ConditionalAllow tell that rules apply under conditions. Each is complete only if no
+	// ConditionalDeny and ConditionalAllow are true if rules apply under conditions. Each is complete only if no
 	// unconditional rule of the same effect was found, in which case it does not matter.
 	ConditionalDeny, ConditionalAllow bool
 }
@@ -32,7 +32,7 @@ type Match struct {
 // Denies reports whether the tier denies or could deny.
 func (m *Match) Denies() bool { return m.Deny.Found() || m.ConditionalDeny }
 
-// WithoutDenies is the match if its deny rules yield, see Query.ClusterGrant.
+// WithoutDenies returns the match without its deny rules, for when they yield; see Query.ClusterGrant.
 func (m Match) WithoutDenies() Match {
 	m.Deny, m.ConditionalDeny = Hit{}, false
 	return m
@@ -66,8 +66,8 @@ func (ix *Index) ClusterGrant(a authorizer.Attributes) Hit {
 	return q.ClusterGrant()
 }
 
-// PolicyMaster matches the bindings of the master namespace, which hold for every request. A deny that stands for what
-// cannot be read has yielded to cluster-wide grants by then; see Hit.Yields for the Node authorizer.
+// PolicyMaster matches the bindings of the master namespace, which hold for every request. Denies that stand for
+// unreadable policy have already yielded to cluster-wide grants; see Hit.Yields for the Node authorizer.
 func (q *Query) PolicyMaster() (m Match) {
 	q.match(&m, ScopeMaster, true)
 	if m.Deny.Yields() && (m.Allow.Found() || q.ClusterGrant().Found()) {
@@ -76,8 +76,8 @@ func (q *Query) PolicyMaster() (m Match) {
 	return m
 }
 
-// PolicyNamespace matches the Policy bindings of the request's namespace. Its denies have yet to yield to cluster-wide
-// grants, see ClusterGrant. Non-resource requests have no namespace.
+// PolicyNamespace matches the Policy bindings of the request's namespace. Its denies have not yielded to cluster-wide
+// grants yet, see ClusterGrant. Non-resource requests have no namespace.
 func (q *Query) PolicyNamespace() (m Match) {
 	if q.req.ResourceRequest {
 		q.match(&m, ScopePolicy, true)
@@ -95,15 +95,15 @@ func (q *Query) RBAC() (m Match) {
 }
 
 // ClusterGrant finds a cluster role binding that allows the request. A deny of policy-namespace yields to it, as it
-// yields to a master allow (which the chain has asked before) and to the Node authorizer, so that nothing local can
-// lock out cluster admins, controllers or nodes.
+// yields to a master allow (which the chain has asked before) and to the Node authorizer, so no local rule can lock out
+// cluster admins, controllers or nodes.
 func (q *Query) ClusterGrant() Hit {
 	var m Match
 	q.match(&m, ScopeCluster, false)
 	return m.Allow
 }
 
-// walkMax is up to how many roles of a subject are simply tried; with more of them the inverse index is asked first.
+// walkMax is up to how many roles of a subject are tried one by one; with more, the inverse index is asked first.
 const walkMax = 16
 
 // match looks through what every subject of the request has in a scope.
@@ -160,7 +160,7 @@ func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 			total += lists[i].len()
 		}
 	}
-	if total >= len(g) || q.req.ByName { // who has rules by name is listed by these names
+	if total >= len(g) || q.req.ByName { // roles with rules by name are listed under these names
 		for j := range g {
 			visit(&g[j])
 		}
@@ -176,7 +176,7 @@ func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 	}
 }
 
-// homes is in how many places the roles that can be bound in a scope can be defined.
+// homes is the number of places that can define roles bound in a scope.
 const homes = 3
 
 // home is such a place.
@@ -214,8 +214,8 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 	for _, kind := range q.scopes(tier) {
 		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 			g := q.grants(s, kind)
-			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions
-			// are.
+			// A trace lists every binding exactly once, so it walks all roles; conditional rules are found as in a
+			// decision.
 			if !all && len(g) > walkMax && !q.req.Wild {
 				q.eachCandidate(g, kind, func(rg *roleGrant) { buf = q.collectRole(buf, start, s, rg, effect, false) })
 				continue

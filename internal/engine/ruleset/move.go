@@ -54,7 +54,7 @@ func (e *edit) applyBindings() {
 	e.moveScopes(byRole)
 }
 
-// moveSubjects gives every subject that is concerned its grants again.
+// moveSubjects updates the grants of every affected subject.
 func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	for key, ops := range ops {
 		h := e.next.hashSubject(key)
@@ -70,7 +70,7 @@ func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	}
 }
 
-// moveScopes keeps the lists of who is bound to what in a scope, and of the roles that are bound there at all.
+// moveScopes updates the lists of who is bound to what in a scope, and of the roles that are bound there.
 func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
 	type diff struct{ came, went []uint32 }
 	diffs := map[scope]*diff{}

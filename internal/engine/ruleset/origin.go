@@ -2,8 +2,8 @@ package ruleset
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// MatchedSubject is the entry of the binding that is about the user: its kind, its name and, of a service account, its
-// namespace.
+// MatchedSubject returns the entry of the binding that matches the user: its kind, its name and, for a service account,
+// its namespace.
 func (h Hit) MatchedSubject() (kind, name, namespace string) {
 	switch to := h.entry(); to.kind {
 	case boundAccount:
@@ -15,7 +15,7 @@ func (h Hit) MatchedSubject() (kind, name, namespace string) {
 	return rbacv1.UserKind, h.Subject().Name, ""
 }
 
-// entry is the first entry of the binding that is about the user, as the binding spells it.
+// entry returns the first entry of the binding that matches the user, as spelled there.
 func (h Hit) entry() boundSubject {
 	want := h.Subject()
 	for _, s := range h.bound().subjects {

@@ -6,16 +6,16 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Part is which rules of Policy an index holds. A rule that is not enforced is never in the index that decides, so that
-// nothing about it can change a decision, its size included (TR-6).
+// Part is which rules of Policy an index holds. A rule that is not enforced is never in the index that decides, so
+// nothing about it, not even its size, can change a decision (TR-6).
 type Part uint8
 
 const (
 	// Enforced are the rules that decide.
 	Enforced Part = iota
-	// Shadowed are those that are only evaluated: their enforcement is Warn or Shadow.
+	// Shadowed are the rules that are only evaluated: their enforcement is Warn or Shadow.
 	Shadowed
-	// Written are all of them, as if each was enforced.
+	// Written are all rules, as if each were enforced.
 	Written
 )
 
@@ -23,7 +23,7 @@ func (p Part) has(r *policyv1alpha1.PolicyRule) bool {
 	return p == Written || r.Shadowed() == (p == Shadowed)
 }
 
-// of are the rules that belong to the part. It allocates only if some do not.
+// of returns the rules that belong to the part. It allocates only if some do not.
 func (p Part) of(rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
 	if !slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return !p.has(&r) }) {
 		return rules
@@ -41,16 +41,16 @@ func HasShadow(rules []policyv1alpha1.PolicyRule) bool {
 	return false
 }
 
-// Shadows keeps the index of the rules that are not enforced beside the one that decides. It holds only the roles that
-// have such rules, and their bindings: without them there is no index, and nothing costs anything.
+// Shadows keeps an index of the rules that are not enforced beside the one that decides. It holds only the roles with
+// such rules, and their bindings: without them there is no index and no cost.
 type Shadows struct {
 	index *Index
 	// roles are the roles that have such rules, by the namespace of their policy.
 	roles map[string]map[string]bool
 }
 
-// Apply follows the changes that made decides what it is, and returns the index of what is not enforced; nil if there
-// is nothing.
+// Apply follows the changes that led to decides, and returns the index of the rules that are not enforced; nil if there
+// are none.
 func (s *Shadows) Apply(decides *Index, changes []Change) *Index {
 	var own []Change
 	for _, c := range changes {
@@ -87,8 +87,8 @@ func (s *Shadows) Apply(decides *Index, changes []Change) *Index {
 	return s.index
 }
 
-// policy keeps of a container what is not enforced. If other roles than before have such rules, their bindings come and
-// go with them.
+// policy keeps the rules of a container that are not enforced. If the set of roles with such rules changes, their
+// bindings are added and removed.
 func (s *Shadows) policy(decides *Index, p *policyv1alpha1.Policy, deleted bool) []Change {
 	if p.Name != policyv1alpha1.PolicyName {
 		return nil
@@ -132,7 +132,7 @@ func (s *Shadows) policy(decides *Index, p *policyv1alpha1.Policy, deleted bool)
 }
 
 // container keeps the bindings of roles that have rules which are not enforced. Those of a namespace that is being
-// deleted are of no interest any more.
+// deleted no longer matter.
 func (s *Shadows) container(c *policyv1alpha1.PolicyBinding, gone bool) []Change {
 	roles := s.roles[c.Name]
 	reduced := &policyv1alpha1.PolicyBinding{ObjectMeta: c.ObjectMeta, PolicyRef: c.PolicyRef, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}

@@ -10,12 +10,11 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// ByName lets allow rules that are limited to names apply to the request although it says no name: under the condition
-// that the object has one of them, see Hit.Names. It is for a list or watch whose objects are looked at one by one.
+// ByName lets allow rules that are limited to names apply to a request without a name: under the condition that the
+// object has one of them, see Hit.Names. It is for a list or watch whose objects are checked one by one.
 func (q *Query) ByName() { q.req.ByName = q.req.Name == "" && q.req.ResourceRequest && !q.req.Wild }
 
-// Places are the namespaces in which bindings of the namespace itself say something about the caller, in the order in
-// which objects are stored.
+// Places returns the namespaces whose own bindings concern the caller, in the order in which objects are stored.
 func (q *Query) Places() []string {
 	var all []string
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
@@ -28,8 +27,8 @@ func (q *Query) Places() []string {
 	return slices.Compact(all)
 }
 
-// In reports whether bindings of the namespace may allow the request there, and whether they may deny it. What else
-// decides is not asked.
+// In reports whether bindings of the namespace may allow the request there, and whether they may deny it. It asks
+// nothing else.
 func (q *Query) In(namespace string) (allows, denies bool) {
 	inside := *q
 	inside.req.Namespace, inside.req.NamespaceHash = namespace, q.ix.hash(namespace)
@@ -41,7 +40,7 @@ func (q *Query) In(namespace string) (allows, denies bool) {
 	return m.Allow.Found() || m.ConditionalAllow, m.Denies()
 }
 
-// commonGroups say nothing about who a user is.
+// commonGroups are groups that do not identify a user.
 var commonGroups = map[string]bool{user.AllAuthenticated: true, user.AllUnauthenticated: true, "system:serviceaccounts": true}
 
 // Scopes knows which resources belong to a namespace.
@@ -49,9 +48,9 @@ type Scopes interface {
 	Namespaced(schema.GroupResource) bool
 }
 
-// Holds knows in which namespaces a user has a right to anything that is in them.
+// Holds knows in which namespaces a user has a right to some object in them.
 type Holds struct {
-	// Policy and RBAC are which bindings count.
+	// Policy and RBAC select which bindings count.
 	Policy, RBAC bool
 	// Served knows which resources belong to a namespace.
 	Served Scopes
@@ -60,7 +59,7 @@ type Holds struct {
 }
 
 // In reports whether a binding of the namespace gives the caller a right to a resource that belongs to a namespace.
-// What everybody has by the groups of all users or all service accounts does not count, and denies are not looked at.
+// Rights from the groups of all users or all service accounts do not count, and denies are ignored.
 func (h *Holds) In(q *Query, namespace string) bool {
 	hash := q.ix.hash(namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
@@ -117,13 +116,13 @@ func (h *Holds) covers(ix *Index, c *matching.Cell) bool {
 	return false
 }
 
-// about reports whether a cell is about a resource, and that belongs to a namespace.
+// about reports whether a cell matches a resource that belongs to a namespace.
 func (h *Holds) about(c *matching.Cell, gr schema.GroupResource) bool {
 	return (c.AnyRes || c.Res == gr.Resource) && c.InGroup(gr.Group) && (c.Rule.Groups == nil || slices.Contains(c.Rule.Groups, gr.Group)) && h.Served.Namespaced(gr)
 }
 
-// SameFor reports whether another state of the index holds exactly the same for a user: nothing that is bound to the
-// user or to one of their groups has changed, nor a role that is bound so, nor what names mean.
+// SameFor reports whether another state of the index is exactly the same for a user: no binding of the user or of one
+// of their groups has changed, nor a role bound by one, nor the meaning of names.
 func (ix *Index) SameFor(u user.Info, other *Index) bool {
 	switch {
 	case ix == other:

@@ -9,12 +9,13 @@ import (
 )
 
 // Problem is something in the input that does not take effect as written. Everything else does: one bad object never
-// holds up another.
+// affects another.
 type Problem struct {
 	// Role and Rule are set if a rule is quarantined.
 	Role RoleRef
 	Rule int
-	// Deny tells that the quarantined rule denies: it then denies without its condition. Otherwise it grants nothing.
+	// Deny is true if the quarantined rule is a deny rule: then it denies without its condition. Otherwise it grants
+	// nothing.
 	Deny bool
 	// Binding is set if a binding grants nothing because its role does not exist.
 	Binding BindingRef
@@ -82,7 +83,7 @@ func (b *binding) missing() error {
 	return fmt.Errorf("%s grants nothing: %s does not exist", b.ref, *b.named)
 }
 
-// stray notes a Policy that is not named as it has to be. Nothing can refer to it, so it has no effect.
+// stray records a Policy with the wrong name. Nothing can refer to it, so it has no effect.
 func (e *edit) stray(key nsName, deleted bool) {
 	h := e.next.hashName(key)
 	if deleted {

@@ -11,9 +11,8 @@ import (
 // looked up again per tier, which costs time but no memory.
 const inlineSubjects = 16
 
-// Query is one request on its way through the index: its attributes, and what was found about its subjects. Declare one
-// on the stack, Reset it and ask it; nothing is allocated. The zero value matches nothing. It is not safe for
-// concurrent use.
+// Query is one request to the index: its attributes, and what was found about its subjects. Declare one on the stack,
+// Reset it and ask it; nothing is allocated. The zero value matches nothing. It is not safe for concurrent use.
 type Query struct {
 	ix *Index
 
@@ -46,7 +45,7 @@ func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject
 	}
 }
 
-// setRequest takes over everything but the user.
+// setRequest fills in everything except the user.
 func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.ix = ix
 	q.req.Set(ix.seed, a)

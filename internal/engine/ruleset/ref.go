@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// RoleKind tells the three kinds of roles apart. The zero value is a role that can never exist.
+// RoleKind is one of the three kinds of roles. The zero value is a role that can never exist.
 type RoleKind uint8
 
 // The kinds of roles.
@@ -26,8 +26,8 @@ type RoleRef struct {
 	Name      string
 }
 
-// denials ends the name of the twin of a Policy role that has its deny rules only. No name in the API can end so. A
-// quarantined binding is bound to the twin: it grants nothing and denies all the same (SV-8).
+// denials is the suffix of the name of a Policy role's twin, which has only its deny rules. No name in the API can end
+// like this. A quarantined binding is bound to the twin: it grants nothing but still denies (SV-8).
 const denials = "\x00denials"
 
 // twin names the deny rules of the role.
@@ -36,8 +36,8 @@ func (r RoleRef) twin() RoleRef {
 	return r
 }
 
-// softDenials ends the name of another twin, which has the deny rules too, without conditions, and yields to
-// cluster-wide grants: a binding whose subjects cannot be read binds everybody to it.
+// softDenials is the suffix of another twin, which has the deny rules without conditions and yields to cluster-wide
+// grants: a binding whose subjects cannot be read binds all users to it.
 const softDenials = "\x00denials to whom"
 
 func (r RoleRef) softTwin() RoleRef {
@@ -47,13 +47,13 @@ func (r RoleRef) softTwin() RoleRef {
 
 func (r RoleRef) isSoft() bool { return strings.HasSuffix(r.Name, softDenials) }
 
-// plain is the role itself, whether r names it or one of its twins.
+// plain returns the role itself, whether r names it or one of its twins.
 func (r RoleRef) plain() RoleRef {
 	r.Name = strings.TrimSuffix(strings.TrimSuffix(r.Name, denials), softDenials)
 	return r
 }
 
-// String is how reasons and errors name the role: Role "hammer/dev", ClusterRole "view".
+// String returns how reasons and errors name the role: Role "hammer/dev", ClusterRole "view".
 func (r RoleRef) String() string {
 	r = r.plain()
 	switch r.Kind {
@@ -69,7 +69,7 @@ func (r RoleRef) compare(o RoleRef) int {
 	return cmp.Or(cmp.Compare(r.Kind, o.Kind), strings.Compare(r.Namespace, o.Namespace), strings.Compare(r.Name, o.Name))
 }
 
-// BindingKind tells the three kinds of bindings apart.
+// BindingKind is one of the three kinds of bindings.
 type BindingKind uint8
 
 // The kinds of bindings.
@@ -91,7 +91,7 @@ type BindingRef struct {
 	Name      string
 }
 
-// String is how reasons and errors name the binding: RoleBinding "hammer/volumes".
+// String returns how reasons and errors name the binding: RoleBinding "hammer/volumes".
 func (b BindingRef) String() string {
 	if b.Kind == ClusterRoleBinding {
 		return fmt.Sprintf("ClusterRoleBinding %q", b.Name)
@@ -104,13 +104,13 @@ func (b BindingRef) compare(o BindingRef) int {
 		strings.Compare(b.Name, o.Name), strings.Compare(b.Container, o.Container))
 }
 
-// Subject is a user, which a service account is too, or a group.
+// Subject is a user or a group; a service account counts as a user.
 type Subject struct {
 	Group bool
 	Name  string
 }
 
-// String is how reasons name the subject.
+// String returns how reasons name the subject.
 func (s Subject) String() string {
 	if s.Group {
 		return fmt.Sprintf("Group %q", s.Name)
@@ -129,7 +129,7 @@ func (s Subject) Compare(o Subject) int {
 	return strings.Compare(s.Name, o.Name)
 }
 
-// Tier is an element of the chain that is decided by the index.
+// Tier is an element of the chain that the index decides.
 type Tier uint8
 
 // The tiers, in the order of the chain.
@@ -142,7 +142,7 @@ const (
 	TierRBAC
 )
 
-// Scope is where a binding holds.
+// Scope is where a binding applies.
 type Scope uint8
 
 // The scopes.
@@ -157,7 +157,7 @@ const (
 	ScopeRBAC
 )
 
-// scope is a place in which bindings hold: a kind, and for the namespaced ones a namespace.
+// scope is a place in which bindings apply: a kind and, for the namespaced ones, a namespace.
 type scope struct {
 	kind Scope
 	ns   string

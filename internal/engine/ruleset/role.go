@@ -12,10 +12,10 @@ import (
 // Definition is a role as it takes effect. It must not be changed.
 type Definition struct {
 	Ref RoleRef
-	// What the role was compiled from; one of the two.
+	// The source of the role; one of the two is set.
 	Policy []policyv1alpha1.PolicyRule
 	RBAC   []rbacv1.PolicyRule
-	// Rules are those that take effect, by position; nil for one that is quarantined.
+	// Rules are the rules that take effect, by position; nil for a quarantined one.
 	Rules []*matching.Rule
 }
 
@@ -24,7 +24,7 @@ func (d *Definition) Denies() bool {
 	return slices.ContainsFunc(d.Rules, func(r *matching.Rule) bool { return r != nil && r.Deny })
 }
 
-// role is one compiled role. Bindings refer to it by its number, so that a change of a role touches the role alone.
+// role is one compiled role. Bindings refer to it by number, so a change of a role touches only the role.
 type role struct {
 	allow, deny matching.Table
 	Definition

@@ -16,7 +16,7 @@ import (
 type Rules struct {
 	Resources    []authorizer.ResourceRuleInfo
 	NonResources []authorizer.NonResourceRuleInfo
-	// Incomplete tells that there is more to it: deny rules, conditions or negations apply.
+	// Incomplete is true if there is more to it: deny rules, conditions or negations apply.
 	Incomplete bool
 	// Err names the bindings whose role does not exist.
 	Err error

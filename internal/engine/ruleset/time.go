@@ -12,17 +12,17 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// A binding that begins or ends is in the index while it counts, and at no other time, so that nothing that asks the
-// index has to know the time. The index holds for a moment; At and Throughout make one that holds for another, by
-// moving the bindings whose edges are in between. Without such bindings they return the index as it is.
+// A time-limited binding is in the index only while it counts, so code that asks the index need not know the time. The
+// index is valid for a moment; At and Throughout return one for another moment, by moving the bindings whose edges are
+// in between. Without such bindings they return the index unchanged.
 
-// Span is when a binding counts, in seconds since 1970: from the first instant of From on, until just before Until.
+// Span is when a binding counts, in seconds since 1970: from From, inclusive, to Until, exclusive.
 type Span struct{ From, Until int64 }
 
-// always is the span of a binding that neither begins nor ends.
+// always is the span of a binding without a time limit.
 var always = Span{math.MinInt64, math.MaxInt64}
 
-// SpanOf is the span between two instants, of which each may be missing.
+// SpanOf returns the span between two instants, each of which may be missing.
 func SpanOf(notBefore, notAfter *metav1.Time) Span {
 	s := always
 	if notBefore != nil {
@@ -34,7 +34,7 @@ func SpanOf(notBefore, notAfter *metav1.Time) Span {
 	return s
 }
 
-// From is the span from an instant on, without an end.
+// From returns the span from an instant, without an end.
 func From(t time.Time) Span { return Span{t.Unix(), math.MaxInt64} }
 
 // Contains reports whether all of another span is in it.
@@ -54,7 +54,7 @@ type moment struct {
 
 func second(t time.Time) moment { return moment{true, Span{t.Unix(), t.Unix() + 1}} }
 
-// isInstant tells an instant from a span and from what is not known.
+// isInstant reports whether the moment is an instant, and not a span or unknown.
 func (m moment) isInstant() bool { return m.known && m.span.Until == m.span.From+1 }
 
 // counting is how a binding counts in a moment.
@@ -62,13 +62,13 @@ type counting uint8
 
 const (
 	never counting = iota
-	// denying: its role denies what it denies, and allows nothing. It is not known whether it counts, or it counts for
-	// a part of the moment.
+	// denying: the deny rules of its role apply, and its allow rules do not. It is not known whether it counts, or it
+	// counts for a part of the moment.
 	denying
 	fully
 )
 
-// in is how a binding of the span counts in a moment.
+// in returns how a binding of the span counts in a moment.
 func (s Span) in(m moment) counting {
 	switch {
 	case !m.known:
@@ -81,13 +81,13 @@ func (s Span) in(m moment) counting {
 	return never
 }
 
-// timed is a binding that begins or ends. What enters an index is a copy.
+// timed is a time-limited binding. The index gets a copy.
 type timed struct {
 	span Span
 	b    *binding
 }
 
-// in is the binding as it counts in a moment; nil if it does not.
+// in returns the binding as it counts in a moment; nil if it does not.
 func (t *timed) in(m moment) *binding {
 	next := &binding{ref: t.b.ref, named: t.b.named, subjects: t.b.subjects, problem: t.b.problem}
 	switch t.span.in(m) {
@@ -103,7 +103,7 @@ func (t *timed) in(m moment) *binding {
 	return next
 }
 
-// timedBinding separates what begins or ends from what is always there. A binding that cannot be read denies at all
+// timedBinding returns the time limit of a binding; nil if it has none. A binding that cannot be read denies at all
 // times.
 func timedBinding(e *policyv1alpha1.PolicyRoleBinding, b *binding, denies bool) *timed {
 	span := SpanOf(e.NotBefore, e.NotAfter)
@@ -113,7 +113,7 @@ func timedBinding(e *policyv1alpha1.PolicyRoleBinding, b *binding, denies bool) 
 	return &timed{span, b}
 }
 
-// At is the index for one instant.
+// At returns the index for one instant.
 func (ix *Index) At(t time.Time) *Index {
 	if ix == nil || ix.HoldsAt(t) {
 		return ix
@@ -121,28 +121,28 @@ func (ix *Index) At(t time.Time) *Index {
 	return ix.during(second(t))
 }
 
-// HoldsAt reports whether the index holds for an instant, too.
+// HoldsAt reports whether the index is valid for an instant, too.
 func (ix *Index) HoldsAt(t time.Time) bool {
 	return !ix.IsTimed() || ix.moment.isInstant() && ix.holds.From <= t.Unix() && t.Unix() < ix.holds.Until
 }
 
-// IsTimed reports whether some binding begins or ends.
+// IsTimed reports whether some binding is time-limited.
 func (ix *Index) IsTimed() bool { return ix != nil && ix.timed.Len() > 0 }
 
 // AsksTime reports whether the condition of some rule may look at request.time.
 func (ix *Index) AsksTime() bool { return ix != nil && ix.asking > 0 }
 
-// Again is the same index as another one, so that who compares indexes asks again.
+// Again returns a copy with a new identity, so code that compares indexes evaluates again.
 func (ix *Index) Again() *Index {
 	next := *ix
 	return &next
 }
 
-// requestUsed finds uses of the request in an expression, with the field of it.
+// requestUsed finds uses of the request in an expression, with the field used.
 var requestUsed = regexp.MustCompile(`\brequest\b(?:\s*\.\s*([A-Za-z_][A-Za-z_0-9]*))?`)
 
-// mayAskTime reports whether an expression may look at request.time. The text tells: it uses the field, or the request
-// as a whole.
+// mayAskTime reports whether an expression may look at request.time. It checks the text for a use of the field, or of
+// the request as a whole.
 func mayAskTime(source string) bool {
 	if source == "" {
 		return false
@@ -155,8 +155,8 @@ func mayAskTime(source string) bool {
 	return false
 }
 
-// Throughout is the index of what holds in all of a span: what allows for a part of it only does not count, and what
-// denies for a part of it does.
+// Throughout returns the index of what holds in all of a span: a binding that allows for only a part of it does not
+// count, and one that denies for a part of it does.
 func (ix *Index) Throughout(s Span) *Index {
 	if !ix.IsTimed() {
 		return ix
@@ -164,7 +164,7 @@ func (ix *Index) Throughout(s Span) *Index {
 	return ix.during(moment{true, s})
 }
 
-// Unknown is the index for a time that is not known: what begins or ends denies, and allows nothing.
+// Unknown returns the index for a time that is not known: time-limited bindings deny, and allow nothing.
 func (ix *Index) Unknown() *Index {
 	if !ix.IsTimed() || !ix.moment.known {
 		return ix
@@ -172,7 +172,7 @@ func (ix *Index) Unknown() *Index {
 	return ix.during(moment{})
 }
 
-// Until is when the index ceases to hold; not found if it never does.
+// Until returns when the index is no longer valid; not found if it always is.
 func (ix *Index) Until() (edge time.Time, found bool) {
 	if !ix.IsTimed() || !ix.moment.isInstant() || ix.holds.Until == math.MaxInt64 {
 		return time.Time{}, false
@@ -180,7 +180,7 @@ func (ix *Index) Until() (edge time.Time, found bool) {
 	return time.Unix(ix.holds.Until, 0), true
 }
 
-// Edges are the instants at which bindings of a user begin or end, in order; those of everybody if the user is nil.
+// Edges returns the instants at which bindings of a user begin or end, in order; of all users if the user is nil.
 func (ix *Index) Edges(u user.Info) (edges []time.Time) {
 	ix.timed.Each(func(_ BindingRef, t *timed) bool {
 		if u == nil || t.b.concerns(u) {
@@ -196,7 +196,7 @@ func (ix *Index) Edges(u user.Info) (edges []time.Time) {
 	return slices.CompactFunc(edges, time.Time.Equal)
 }
 
-// Timed visits the bindings that begin or end, whether they count or not, in no order.
+// Timed visits the time-limited bindings, whether they count now or not, in no order.
 func (ix *Index) Timed(visit func(BindingRef, RoleRef, Span)) {
 	ix.timed.Each(func(ref BindingRef, t *timed) bool {
 		visit(ref, t.b.named.plain(), t.span)
@@ -204,7 +204,7 @@ func (ix *Index) Timed(visit func(BindingRef, RoleRef, Span)) {
 	})
 }
 
-// SpanOf is when a binding counts.
+// SpanOf returns when a binding counts.
 func (ix *Index) SpanOf(ref BindingRef) Span {
 	if t, ok := ix.timed.Get(ix.hashBinding(ref), ref); ok {
 		return t.span
@@ -234,7 +234,7 @@ func (ix *Index) during(m moment) *Index {
 	return e.done()
 }
 
-// time notes which bindings begin or end from now on, and puts those that count into the index.
+// time records the new time-limited bindings, and puts those that count into the index.
 func (e *edit) time() {
 	for ref, t := range e.timed {
 		h := e.next.hashBinding(ref)
@@ -247,7 +247,7 @@ func (e *edit) time() {
 	}
 }
 
-// untimed notes that a binding does not begin or end any more.
+// untimed records that a binding is no longer time-limited.
 func (e *edit) untimed(ref BindingRef) {
 	_, noted := e.timed[ref]
 	if _, known := e.next.timed.Get(e.next.hashBinding(ref), ref); known || noted {

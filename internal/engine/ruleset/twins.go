@@ -6,8 +6,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// twins adds the twins of the roles that change, and of those that are bound by a twin from now on. There are none that
-// no binding refers to: that is nearly all of them.
+// twins adds the twins of the roles that change, and of those that are newly bound by a twin. Only twins that a binding
+// refers to exist: nearly all roles have none.
 func (e *edit) twins() {
 	wanted := map[RoleRef]bool{}
 	for _, b := range e.bindings {
@@ -27,7 +27,7 @@ func (e *edit) twins() {
 	}
 }
 
-// denialsOf is the source of a role as it is after the edit, if it denies anything; nil otherwise.
+// denialsOf returns the source of a role as it is after the edit, if it denies anything; nil otherwise.
 func (e *edit) denialsOf(ref RoleRef) *roleSource {
 	p, ok := e.next.policies.Get(e.next.hash(ref.Namespace), ref.Namespace)
 	if !ok {

@@ -12,35 +12,35 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// What cannot be read denies (SV-8): it may have been a deny rule. A role denies to its subjects, a binding without a
-// readable role to its subjects, a container to its namespace; all of them yield to cluster-wide grants. Here they
-// become rules, roles and bindings like all others, so that every question about the index takes them into account.
+// Unreadable policy denies (SV-8): it may have been a deny rule. A role denies its subjects, a binding without a
+// readable role denies its subjects, a container denies its namespace; cluster-wide grants override all of them. Here
+// they become rules, roles and bindings like all others, so every question to the index takes them into account.
 
 // containerRef names a container.
 type containerRef struct{ kind, namespace, name string }
 
 func (c containerRef) String() string { return fmt.Sprintf("%s %q", c.kind, c.namespace+"/"+c.name) }
 
-// role is the role that stands for what cannot be read in the container. No name in the API can begin so.
+// role returns the role that stands for the unreadable parts of the container. No name in the API can begin like this.
 func (c containerRef) role() RoleRef {
 	return RoleRef{PolicyRole, c.namespace, "\x00unreadable/" + c.kind + "/" + c.name}
 }
 
-// binding binds it to everybody.
+// binding binds it to all users.
 func (c containerRef) binding() BindingRef {
 	return BindingRef{Kind: PolicyRoleBinding, Namespace: c.namespace, Container: c.name, Name: "\x00unreadable/" + c.kind}
 }
 
-// Unreadable is the rule that stands for what cannot be read; description says what that is.
+// Unreadable returns the rule that stands for something unreadable; description says what that is.
 func Unreadable(description string) policyv1alpha1.PolicyRule {
 	all := []string{"*"}
 	return policyv1alpha1.PolicyRule{Deny: true, Verbs: all, ResourceKinds: all, NonResourceURLs: all, Description: description,
 		Unrecognized: map[string]runtime.RawExtension{policyv1alpha1.UnreadableField: {Raw: []byte("true")}}}
 }
 
-// effective returns the rules of a role as they count. A rule with a field that is not known may have been a deny rule,
-// with or without the condition that can be read: it denies its extent, yields, and is never only shadowed. What is
-// missing of its extent may be in that field, and is everything.
+// effective returns the rules of a role as they take effect. A rule with an unknown field may have been a deny rule,
+// with or without the condition that can be read: it denies its extent, yields, and is never only a shadow rule. A part
+// of its extent that is missing may be in the unknown field, so it counts as everything.
 func effective(ref RoleRef, rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
 	var out []policyv1alpha1.PolicyRule
 	for i := range rules {
@@ -72,8 +72,8 @@ func effective(ref RoleRef, rules []policyv1alpha1.PolicyRule) []policyv1alpha1.
 	return out
 }
 
-// source is what a role of Policy is compiled from; nil if there is no such role. A role that is missing from a
-// container that is not understood may be in what was not understood: it cannot be read, either.
+// source returns the source of a role of Policy; nil if there is no such role. A role that is missing from a container
+// with unreadable parts may be in those parts: it counts as unreadable.
 func (ix *Index) source(p *policyv1alpha1.Policy, ref RoleRef) *roleSource {
 	role, ok := p.Roles[ref.Name]
 	switch {
@@ -85,8 +85,8 @@ func (ix *Index) source(p *policyv1alpha1.Policy, ref RoleRef) *roleSource {
 	return nil
 }
 
-// absent adds what stands for roles that are bound and that a container may hold which is not understood, and removes
-// it once the container is.
+// absent adds stand-ins for bound roles that may be in the unreadable parts of a container, and removes them once the
+// container is readable.
 func (e *edit) absent() {
 	stand := func(ref RoleRef) {
 		p, ok := e.next.policies.Get(e.next.hash(ref.Namespace), ref.Namespace)
@@ -114,7 +114,7 @@ func (e *edit) absent() {
 	})
 }
 
-// unreadable adds what stands for the parts of a container that cannot be read, or removes it.
+// unreadable adds stand-ins for the unreadable parts of a container, or removes them.
 func (e *edit) unreadable(c containerRef, annotations map[string]string, entries map[string]policyv1alpha1.PolicyRoleBinding, deleted bool) {
 	whole, needed := annotations[policyv1alpha1.AnnotationUnreadable]
 	if deleted {
@@ -141,12 +141,12 @@ func (e *edit) unreadable(c containerRef, annotations map[string]string, entries
 	}
 }
 
-// roleUnreadable reports whether a binding does not say which role it is of.
+// roleUnreadable reports whether it is unknown which role a binding binds.
 func roleUnreadable(b *policyv1alpha1.PolicyRoleBinding) bool {
 	return b.Annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableRole || b.RoleRef != nil && clusterRole(b.RoleRef).Kind == 0
 }
 
-// subjectsUnreadable reports whether a binding does not say whom it binds; it then binds everybody.
+// subjectsUnreadable reports whether it is unknown whom a binding binds; then it binds all users.
 func subjectsUnreadable(b *policyv1alpha1.PolicyRoleBinding) bool {
 	return b.Annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableSubjects
 }

@@ -32,11 +32,11 @@ func (k Key) compare(o Key) int {
 // object.
 type Box struct {
 	keys map[Key]Values
-	// none tells that no object is in it.
+	// none is true if no object is in it.
 	none bool
 }
 
-// Selected is the box of what a list with selectors returns, or a larger one.
+// Selected returns the box of what a list with selectors returns, or a larger one.
 func Selected(ls []labels.Requirement, fs fields.Requirements) Box {
 	var b Box
 	for _, r := range ls {
@@ -62,7 +62,7 @@ func Selected(ls []labels.Requirement, fs fields.Requirements) Box {
 	return b
 }
 
-// Nothing is the box without objects.
+// Nothing returns the box without objects.
 func Nothing() Box { return Box{none: true} }
 
 // With narrows a key.
@@ -91,7 +91,7 @@ func (b Box) With(key Key, values Values) Box {
 	return out
 }
 
-// And is what is in both boxes.
+// And returns the intersection of two boxes.
 func (b Box) And(o Box) Box {
 	if o.none {
 		return o
@@ -113,7 +113,7 @@ func (b Box) Equal(o Box) bool {
 	return b.none == o.none && maps.EqualFunc(b.keys, o.keys, Values.equal)
 }
 
-// Within reports whether all of the box is in the other one.
+// Within reports whether the box is contained in the other one.
 func (b Box) Within(o Box) bool {
 	if b.none || o.none {
 		return b.none
@@ -127,7 +127,7 @@ func (b Box) Within(o Box) bool {
 	return true
 }
 
-// sayable reports whether selectors can say it: there is no `or` between absence and a value of a label, and none
+// sayable reports whether selectors can express it: there is no `or` between absence and a value of a label, and none
 // between values of a field.
 func (b Box) sayable() bool {
 	for key, values := range b.keys {
@@ -141,10 +141,10 @@ func (b Box) sayable() bool {
 	return true
 }
 
-// TooWide is the error of a union that no selector can say. Each part can be asked for by itself.
+// TooWide is the error of a union that selectors cannot express. Each part can be asked for separately.
 type TooWide struct{ Parts []Box }
 
-// Choices are the boxes that can be asked for, one at a time.
+// Choices returns the boxes that can be asked for, one at a time.
 func (e *TooWide) Choices() []Box {
 	var all []Box
 	for _, p := range e.Parts {
@@ -169,8 +169,8 @@ func (e *TooWide) Error() string {
 
 var errNoSelector = errors.New("no selector says what the condition allows")
 
-// Union joins boxes into one that selectors can say. What differs in one key is one box; what lies within another box
-// adds nothing.
+// Union joins boxes into one that selectors can express. Boxes that differ in one key become one; a box within another
+// one adds nothing.
 func Union(boxes ...Box) (Box, error) {
 	var parts []Box
 	for _, b := range boxes {
@@ -195,7 +195,7 @@ func Union(boxes ...Box) (Box, error) {
 	return Box{}, &TooWide{Parts: parts}
 }
 
-// mergeOnce makes one box of the first two that can be one.
+// mergeOnce merges the first two boxes that can be merged.
 func mergeOnce(parts []Box) ([]Box, bool) {
 	for i := range parts {
 		for j := i + 1; j < len(parts); j++ {
@@ -238,7 +238,8 @@ func merge(a, b Box) (Box, bool) {
 	return one, one.sayable() || !a.sayable() || !b.sayable()
 }
 
-// split are boxes that selectors can say and that together are this one. It is empty if there are none, or too many.
+// split returns boxes that selectors can express and that together equal this one. It is empty if there are none, or
+// too many.
 func (b Box) split() []Box {
 	parts := []Box{b}
 	for key, values := range b.keys {
@@ -271,10 +272,11 @@ func (v Values) split(label bool) []Values {
 	return []Values{v}
 }
 
-// none of the objects has and lacks a key.
+// No object both has and lacks a key: requiring both selects nothing.
 const noneKey = "policy.proviso.dev/none"
 
-// Selectors are the requirements that say it, in a fixed order. They fail for a box that selectors cannot say.
+// Selectors returns the requirements that express it, in a fixed order. It fails for a box that selectors cannot
+// express.
 func (b Box) Selectors() ([]labels.Requirement, []fields.Requirement, error) {
 	if b.none {
 		return both(noneKey)
@@ -324,8 +326,8 @@ type requirement struct {
 	values []string
 }
 
-// requirements of a label. A negative one matches objects without the key as well, so that it is said beside it that
-// the key exists.
+// requirements returns the requirements for a label. A negative one also matches objects without the key, so it is
+// combined with the requirement that the key exists.
 func requirements(v Values) []requirement {
 	switch {
 	case !v.Not && v.Absent:
@@ -347,7 +349,7 @@ func requirements(v Values) []requirement {
 	return out
 }
 
-// String is how a user would type it: the options of a list.
+// String returns the options of a list, as a user would type them.
 func (b Box) String() string {
 	ls, fs, err := b.Selectors()
 	if err != nil {

@@ -4,18 +4,18 @@ import (
 	"slices"
 )
 
-// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent reports whether an
-// object without the key is in it too; a field is never absent, since selectors read a missing one as empty.
+// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent is true if an object
+// without the key is included, too; a field is never absent, since selectors read a missing one as empty.
 type Values struct {
 	Not    bool
 	List   []string // sorted
 	Absent bool
 }
 
-// Of is the set of the given values.
+// Of returns the set of the given values.
 func Of(values ...string) Values { return Values{List: sorted(values)} }
 
-// AllBut is every value but the given ones, of an object that has the key.
+// AllBut returns every value except the given ones, of an object that has the key.
 func AllBut(values ...string) Values { return Values{Not: true, List: sorted(values)} }
 
 // OrAbsent adds objects without the key.
@@ -40,7 +40,7 @@ func (v Values) equal(o Values) bool {
 	return v.Not == o.Not && v.Absent == o.Absent && slices.Equal(v.List, o.List)
 }
 
-// and is what is in both sets.
+// and returns the intersection.
 func (v Values) and(o Values) Values {
 	out := Values{Absent: v.Absent && o.Absent}
 	switch {
@@ -54,7 +54,7 @@ func (v Values) and(o Values) Values {
 	return out
 }
 
-// or is what is in either set.
+// or returns the union.
 func (v Values) or(o Values) Values {
 	out := Values{Absent: v.Absent || o.Absent}
 	switch {
@@ -70,7 +70,7 @@ func (v Values) or(o Values) Values {
 	return out
 }
 
-// within reports whether all of the set is in the other one.
+// within reports whether the set is contained in the other one.
 func (v Values) within(o Values) bool { return v.and(o).equal(v) }
 
 func filter(values []string, keep func(string) bool) []string {

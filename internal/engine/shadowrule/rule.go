@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// Kind is what kind of object is not enforced.
+// Kind is the kind of an object that is not enforced.
 type Kind string
 
 // The kinds.
@@ -22,14 +22,14 @@ const (
 	FieldPermission           Kind = "FieldPermission"
 )
 
-// ID names a rule: the object that has it, and its position in a role.
+// ID identifies a rule: the object that has it, and its position in a role.
 type ID struct {
 	Kind            Kind
 	Namespace, Name string
 	Index           int
 }
 
-// String is the ID as it stands in audit events: role.hammer.dev-volumes.0.
+// String returns the ID as it appears in audit events: role.hammer.dev-volumes.0.
 func (id ID) String() string {
 	parts := []string{strings.ToLower(string(id.Kind))}
 	if id.Namespace != "" {
@@ -38,7 +38,7 @@ func (id ID) String() string {
 	return strings.Join(append(parts, id.local()), ".")
 }
 
-// Object is the name under which the rule is served, in its namespace.
+// Object returns the name under which the rule is served, in its namespace.
 func (id ID) Object() string { return strings.ToLower(string(id.Kind)) + "." + id.local() }
 
 func (id ID) local() string {
@@ -52,29 +52,29 @@ func (id ID) local() string {
 type Rule struct {
 	ID
 	Enforcement policyv1alpha1.Enforcement
-	// Denies tells that it takes away; otherwise it gives.
+	// Denies is true if it takes rights away; otherwise it gives rights.
 	Denies bool
-	// Hides tells that it takes a field from readers.
+	// Hides is true if it hides a field from readers.
 	Hides       bool
 	Description string
-	// Text is a hash of what it says, which reports whether it is still the same rule.
+	// Text is a hash of its content, which shows whether it is still the same rule.
 	Text uint64
 }
 
-// OfRole is a rule of a role of Policy.
+// OfRole returns the shadow rule for a rule of a Policy role.
 func OfRole(ref ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) Rule {
 	return Rule{
 		ID: ID{Role, ref.Namespace, ref.Name, index}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description, Text: textOf(rule),
 	}
 }
 
-// OfHit is the rule that was found for a request. What it says is not looked at: see Recorder.Keep.
+// OfHit returns the rule that was found for a request, without its content: see Recorder.Keep.
 func OfHit(hit ruleset.Hit) Rule {
 	rule := hit.PolicyRule()
 	return Rule{ID: ID{Role, hit.Role().Namespace, hit.Role().Name, hit.RuleIndex()}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description}
 }
 
-// OfAttribute is a protected attribute of a namespace.
+// OfAttribute returns the shadow rule for a protected attribute of a namespace.
 func OfAttribute(a *policyv1alpha1.ProtectedAttribute) Rule {
 	return Rule{
 		ID: ID{Kind: ProtectedAttribute, Namespace: a.Namespace, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
@@ -82,7 +82,7 @@ func OfAttribute(a *policyv1alpha1.ProtectedAttribute) Rule {
 	}
 }
 
-// OfClusterAttribute is a protected attribute of the cluster.
+// OfClusterAttribute returns the shadow rule for a protected attribute of the cluster.
 func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
 	return Rule{
 		ID: ID{Kind: ClusterProtectedAttribute, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
@@ -90,7 +90,7 @@ func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
 	}
 }
 
-// OfField is a field permission.
+// OfField returns the shadow rule for a field permission.
 func OfField(p *policyv1alpha1.FieldPermission) Rule {
 	return Rule{
 		ID: ID{Kind: FieldPermission, Name: p.Name}, Enforcement: p.Spec.Enforcement, Denies: p.Spec.Exclusive || p.Spec.ReadExclusive, Hides: p.Spec.ReadExclusive,

@@ -1,3 +1,3 @@
-// Package verbs names the verbs of requests for resources, and says of each what it does to objects. Every list of
-// verbs that is a rule of Kubernetes is here, once.
+// Package verbs names the verbs of requests for resources, and what each of them does to objects. Every list of verbs
+// that Kubernetes prescribes is here, once.
 package verbs

@@ -32,7 +32,7 @@ func Reads() []string { return []string{Get, List, Watch} }
 // Writes are the verbs that change what is stored.
 func Writes() []string { return []string{Create, Update, Patch, Delete, DeleteCollection} }
 
-// Special are the verbs that rules name, and that are not verbs of requests. Rules can name others as well.
+// Special returns the verbs that rules name but requests do not have. Rules can name others as well.
 func Special() []string {
 	return []string{"approve", "attest", "bind", "deny", "escalate", "exec", "granular", "impersonate", "proxy", "sign", "unsafe-delete-ignore-read-errors", "use"}
 }
@@ -46,16 +46,16 @@ func IsWrite(verb string) bool { return verb == Create || Changes(verb) }
 // IsRequest reports whether a verb is one of requests for resources.
 func IsRequest(verb string) bool { return IsRead(verb) || IsWrite(verb) }
 
-// Stores reports whether a verb brings an object that is stored.
+// Stores reports whether a verb sends an object to be stored.
 func Stores(verb string) bool { return verb == Create || Updates(verb) }
 
-// Updates reports whether a verb makes an object that exists into another one.
+// Updates reports whether a verb changes an existing object.
 func Updates(verb string) bool { return verb == Update || verb == Patch }
 
 // Deletes reports whether a verb deletes objects.
 func Deletes(verb string) bool { return verb == Delete || verb == DeleteCollection }
 
-// Changes reports whether a verb changes or deletes objects that exist.
+// Changes reports whether a verb changes or deletes existing objects.
 func Changes(verb string) bool { return Updates(verb) || Deletes(verb) }
 
 // Selects reports whether a verb is about the objects that selectors select.
@@ -68,13 +68,13 @@ func HasName(verb string) bool { return verb != Create && !Selects(verb) }
 // known are the verbs of requests, of paths among them, and the special ones of rules.
 var known = slices.Concat(All(), Special(), []string{"*", "permission-request", "post", "put", "head", "options"})
 
-// IsKnown reports whether Kubernetes or Proviso asks about a verb. Any other is matched literally, so that it may be
-// right all the same.
+// IsKnown reports whether Kubernetes or Proviso asks about a verb. Any other verb is matched literally, so it may still
+// be correct.
 func IsKnown(verb string) bool {
 	return slices.Contains(known, verb) || strings.HasPrefix(verb, "granular:") || strings.HasPrefix(verb, "reveal:") || strings.HasPrefix(verb, "impersonate")
 }
 
-// WithReads are verbs with all that read objects, if one of them does: a list shows what a get shows.
+// WithReads adds all reading verbs if one of the verbs reads: a list shows what a get shows.
 func WithReads(all []string) []string {
 	if !slices.ContainsFunc(all, IsRead) {
 		return all

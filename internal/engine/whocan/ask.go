@@ -10,7 +10,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// Groups that mean something without being bound.
+// Groups with a built-in meaning.
 const (
 	mastersGroup         = "system:masters"
 	authenticatedGroup   = "system:authenticated"
@@ -20,31 +20,30 @@ const (
 
 // Question asks who can make a request.
 type Question struct {
-	// Request is what is asked about; its user is not looked at.
+	// Request is the request in question; its user is ignored.
 	Request authorizer.Attributes
-	// Also are other requests by which a subject may have to do with this one: those who may make one of them are
-	// judged, too.
+	// Also are related requests: subjects who may make one of them are judged, too.
 	Also []authorizer.Attributes
-	// Others are more subjects who may be able to, though no rule that applies to the request says so. One can be in
-	// it more than once.
+	// Others are further subjects that may be allowed although no rule that applies to the request says so. A subject
+	// can occur more than once.
 	Others []ruleset.Subject
-	// IncludeBlocked asks also for those whom a deny rule keeps from it.
+	// IncludeBlocked also asks for subjects that a deny rule blocks.
 	IncludeBlocked bool
-	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
-	// that has anything to do with the request.
+	// Judge decides for one subject; nil uses the index in its usual order. It is called once per subject that is
+	// related to the request.
 	Judge func(ruleset.Subject) ruleset.Certainty
 	// Page asks for a part of the answer.
 	Page Page
 }
 
-// Page is a part of an answer, which is in the order of its subjects: users before groups, each by name. The pages of
-// an answer together are the answer, whatever their size.
+// Page is a part of an answer, which is sorted by subject: users before groups, each by name. The pages together are
+// the whole answer, whatever their size.
 type Page struct {
-	// After is the last subject of the page before; nil asks for the first page.
+	// After is the last subject of the previous page; nil asks for the first page.
 	After *ruleset.Subject
-	// Limit is how many subjects are listed at most; 0 is all.
+	// Limit is the maximum number of listed subjects; 0 means all.
 	Limit int
-	// Named tells whose names are asked about; nil is all.
+	// Named selects the subjects by name; nil means all.
 	Named func(name string) bool
 }
 
@@ -53,7 +52,7 @@ func (p Page) has(s ruleset.Subject) bool {
 	return (p.After == nil || s.Compare(*p.After) > 0) && (p.Named == nil || p.Named(s.Name))
 }
 
-// Judged is a subject as it is judged, since memberships are not known: every user is in
+// Judged returns the subjects by which a subject is judged, since memberships are not known: every user is in
 // system:authenticated, and nothing else is assumed. A group stands for an unnamed member of it.
 func Judged(s ruleset.Subject) []ruleset.Subject {
 	everybody := ruleset.Subject{Group: true, Name: authenticatedGroup}
@@ -70,47 +69,49 @@ func Judged(s ruleset.Subject) []ruleset.Subject {
 type Answer struct {
 	// Users and Groups can, always. system:masters is always among the groups.
 	Users, Groups []string
-	// Conditional can under conditions.
+	// Conditional lists the subjects that can under conditions.
 	Conditional []Conditional
-	// Blocked cannot because of a deny rule; only if asked for.
+	// Blocked lists the subjects that a deny rule blocks; only if asked for.
 	Blocked []Blocked
-	// Last is the last subject of the page if there are more after it, and Left how many these are at most: only those
-	// on the page have been judged.
+	// Last is the last subject of the page if more follow, and Left how many follow at most: only those on the page
+	// have been judged.
 	Last *ruleset.Subject
 	Left int
-	// Err names bindings that grant nothing because their role does not exist. The rest holds all the same.
+	// Err names bindings that grant nothing because their role does not exist. The rest of the answer is valid
+	// nevertheless.
 	Err error
 }
 
 // Conditional is a subject that can under conditions.
 type Conditional struct {
 	Subject ruleset.Subject
-	// Standing has the conditions in the order in which they are evaluated, and with Allow what allows if none denies.
+	// Standing has the conditions in the order in which they are evaluated, and in Allow the rule that allows if none
+	// denies.
 	Standing ruleset.Standing
 }
 
-// Blocked is a subject that a deny rule keeps from the request.
+// Blocked is a subject that a deny rule blocks.
 type Blocked struct {
 	Subject ruleset.Subject
-	// Deny is the rule and the binding that brings it in. It applies always if it has neither a condition nor names.
+	// Deny is the rule with its binding. It always applies if it has neither a condition nor names.
 	Deny ruleset.Hit
 }
 
-// candidate is a subject with what its bindings have to do with the request.
+// candidate is a subject with its bindings that are related to the request.
 type candidate struct {
 	subject ruleset.Subject
 	allowed bool
 	denies  []ruleset.Hit
 }
 
-// queue has the candidates in their order: a page needs the first of them only.
+// queue holds the candidates in order: a page only needs the first of them.
 type queue []candidate
 
 func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].subject.Compare(q[j].subject) < 0 }
 func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 
-// Push is not used: nobody joins.
+// Push is not used: no candidate is added.
 func (q *queue) Push(any) {}
 
 // Pop implements heap.Interface.
@@ -182,7 +183,7 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 	return answer
 }
 
-// judge decides the request for one subject, puts it where it belongs, and reports whether it is listed.
+// judge decides the request for one subject, adds it to the right list, and reports whether it is listed.
 func (a *Answer) judge(ix *ruleset.Index, q Question, s candidate) bool {
 	subject := s.subject
 	var query ruleset.Query

@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// clerk writes down what time has made of requests, for those who watch them, and deletes what ended long ago. Nothing
-// depends on it: what counts is decided by the clock.
+// clerk updates the status of requests as time passes, for clients that watch them, and deletes those that ended long
+// ago. No decision depends on it: the clock decides what counts.
 type clerk struct {
 	desk     *desk
 	requests snapshot.Objects
@@ -28,7 +28,7 @@ func newClerk(d *desk, from snapshot.Source) (*clerk, error) {
 	return &clerk{desk: d, requests: requests}, err
 }
 
-// lookAgain is how often requests are looked at.
+// lookAgain is how often requests are checked.
 const lookAgain = time.Second
 
 // Run implements feature.Runner.
@@ -73,7 +73,7 @@ func (c *clerk) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// asServer makes what follows something that the server does by itself.
+// asServer marks the following writes as those of the server itself.
 func (c *clerk) asServer(ctx context.Context) context.Context {
 	ctx = requestctx.With(ctx, c.desk.kernel.Store.Current())
 	return request.WithUser(ctx, &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})

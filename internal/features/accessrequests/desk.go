@@ -26,10 +26,10 @@ import (
 	"proviso.dev/proviso/internal/state/journal"
 )
 
-// sinkPatience is how long a request by break-glass waits for its audit sinks.
+// sinkPatience is how long a break-glass request waits for its audit sinks.
 const sinkPatience = 5 * time.Second
 
-// desk connects those who ask with the rest of the server.
+// desk connects the storage of access requests with the rest of the server.
 type desk struct {
 	kernel   *feature.Kernel
 	requests feature.Promise[registry.AccessRequests]

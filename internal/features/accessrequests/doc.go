@@ -1,3 +1,3 @@
-// Package accessrequests is asking for access: AccessRules say who may ask for which role, AccessRequests ask, others
-// approve, and the grant ends by itself.
+// Package accessrequests is the system for temporary access: AccessRules say who may ask for which role, a user asks
+// with an AccessRequest, others approve it, and the grant ends by itself.
 package accessrequests

@@ -15,8 +15,8 @@ import (
 // Gate switches the system.
 const Gate featuregate.Feature = "AccessRequests"
 
-// New makes the system. What was granted counts in a host that stores no requests, too, such as one that explains; only
-// a server lets people ask.
+// New returns the system. Grants also count in a host that does not store requests, such as one that explains
+// decisions; only a server accepts requests.
 func New(k *feature.Kernel) (feature.System, error) {
 	s := feature.System{
 		Name: "access requests", Gate: Gate,

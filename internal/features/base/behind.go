@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/state/selfclient"
 )
 
-// behind tells the enforcer what a request writes beyond what its body shows.
+// behind shows the enforcer what a request writes beyond what its body shows.
 type behind struct {
 	clients   *selfclient.Clients // nil in a host that stores nothing
 	directory *discovery.Directory
@@ -43,14 +43,14 @@ func (b behind) Versions(kind schema.GroupKind) (storage string, served []string
 	return convertedVersions(b.directory.Definition(kind))
 }
 
-// Of the built-in kinds only this one has annotations in one version for what are fields in another.
+// Of the built-in kinds, only this one has annotations in one version that are fields in another.
 var (
 	autoscalerKind     = schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
 	autoscalerVersions = []string{"v1", "v2"}
 )
 
-// convertedVersions are the versions of a custom resource whose labels and annotations a webhook may change from one to
-// the other. Without a webhook a conversion changes nothing but the version.
+// convertedVersions returns the versions of a custom resource whose labels and annotations a webhook may change in a
+// conversion. Without a webhook a conversion changes only the version.
 func convertedVersions(crd *apiextensionsv1.CustomResourceDefinition) (storage string, served []string) {
 	if crd == nil || crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
 		return "", nil

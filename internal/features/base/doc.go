@@ -1,3 +1,4 @@
-// Package base is what every system stands on, whichever of them are on: the kernel, the rule index and what is
-// served in the snapshot, the filters that no gate takes away, and the end of what belongs to a namespace.
+// Package base is what every system builds on, whichever of them are enabled: the kernel, the rule index and the served
+// resources in the snapshot, the filters that no gate disables, and the deletion of what belongs to a deleted
+// namespace.
 package base

@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// fields tells the replicas which fields are stored that an older release does not know. A backup may have brought them
-// back, and an older release can serve again once no object has them.
+// fields tells the replicas which stored fields an older release does not know. A restored backup may have added them,
+// and an older release can serve again once no object has them.
 type fields struct {
 	kernel *feature.Kernel
 	stored map[string]snapshot.Objects // by kind; those of systems that are off are missing
@@ -60,7 +60,7 @@ func (f *fields) Run(ctx context.Context) {
 	}
 }
 
-// tell says which fields are needed, and which are not. What is stored of a kind that is not read is not known.
+// tell reports which fields are needed, and which are not. For a kind that is not read, it is not known what is stored.
 func (f *fields) tell(ctx context.Context) error {
 	used := map[string]bool{}
 	for _, objects := range f.stored {

@@ -34,14 +34,14 @@ import (
 
 // Config is what a host knows. A host that serves nothing leaves it empty.
 type Config struct {
-	// Health is how the sources fare.
+	// Health knows the state of the sources.
 	Health *source.Health
-	// Namespaces and Roles say to the registry which namespaces, and which roles of RBAC, there are.
+	// Namespaces and Roles tell the registry which namespaces and which RBAC roles exist.
 	Namespaces namespacegc.Namespaces
 	Roles      registry.Roles
 	// Converter reads content as the server would read it in a request, and converts it.
 	Converter policyreview.Converter
-	// Journal keeps what is written to policy; nil keeps nothing.
+	// Journal records the writes to policy; nil records nothing.
 	Journal *journal.Journal
 	// Recheck is which streams end when the policy changes; empty in a host that serves none.
 	Recheck streams.Recheck
@@ -49,7 +49,7 @@ type Config struct {
 	Service *apiregistration.ServiceReference
 }
 
-// New makes it. It has no gate: it is there as soon as any system is.
+// New returns it. It has no gate: it is enabled as soon as any system is.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	held := errorfilter.New(errorfilter.Config{Gate: k.Gate, Codecs: k.Codecs, Namespaces: k.Namespaces})
 	s := feature.System{
@@ -90,8 +90,8 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	return s, nil
 }
 
-// parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is
-// kept whichever system is on.
+// parts are what is served and the rule index. The index of bindings also knows the members of roles, so it is kept
+// whichever system is enabled.
 func parts(k *feature.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
 	if dated, ok := from.(freshness.Revisions); ok {
 		k.Fresh.Follow(dated)
@@ -116,8 +116,8 @@ func background(k *feature.Kernel, cfg Config, from snapshot.Source) ([]feature.
 	return []feature.Runner{settler, feature.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) }), fields}, err
 }
 
-// keepShadows tells the recorder which rules are not enforced, so that it forgets the others, and the replicas whether
-// there are any: a backup may have brought them back, and an older release can serve again once there are none.
+// keepShadows tells the recorder which rules are not enforced, so it drops the others, and tells the replicas whether
+// there are any: a restored backup may have added some, and an older release can serve again once there are none.
 func keepShadows(ctx context.Context, k *feature.Kernel) {
 	again := time.NewTicker(time.Minute)
 	defer again.Stop()
@@ -155,7 +155,7 @@ func tellReplicas(ctx context.Context, k *feature.Kernel, some bool) {
 	}
 }
 
-// fillRegistry says how our own groups check what is written.
+// fillRegistry sets how our own groups check writes.
 func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config, held *errorfilter.Filter) {
 	c.MasterNamespace = k.Master
 	c.Fresh = k.Fresh
@@ -176,7 +176,7 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config, held *error
 	c.Rules, c.FieldPermissions = rules{k}, rules{k}
 }
 
-// rules checks what is written into our groups by the engine of the host.
+// rules checks writes to our groups with the engine of the host.
 type rules struct{ k *feature.Kernel }
 
 // CheckRule implements registry.Rules.
@@ -204,7 +204,7 @@ func (rules) CheckFieldPermission(policyv1alpha1.FieldPermissionSpec, *field.Pat
 // WarnOfHidden implements registry.FieldPermissions.
 func (rules) WarnOfHidden(context.Context, policyv1alpha1.FieldPermissionSpec) []string { return nil }
 
-// Escalation is the check of what is handed out, one for Policy and RBAC.
+// Escalation is the escalation check, the same one for Policy and RBAC.
 func Escalation(k *feature.Kernel) *policyreview.Escalation {
 	return &policyreview.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master, Turns: &k.Turns}
 }

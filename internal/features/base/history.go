@@ -32,15 +32,15 @@ import (
 // HistoryPath serves the journal of policy. The normal authorization filter asks for get on it.
 const HistoryPath = journal.Path
 
-// history serves `proviso history` (TR-15): everybody who may ask sees the changes of the objects that they may get.
+// history serves `proviso history` (TR-15): each permitted caller sees the changes of the objects that they may get.
 type history struct {
 	kernel  *feature.Kernel
 	journal *journal.Journal
-	// turns bounds how many read it at a time, and gives each user one of them: everybody may ask (NI-6).
+	// turns bounds how many callers read it at a time, and gives each user one slot: every user may ask (NI-6).
 	turns turns.Queue
 }
 
-// patience is how long a caller may take to read the answer, and keep others from it.
+// patience is how long a caller may take to read the answer, and thereby block others.
 const patience = 30 * time.Second
 
 // ServeHTTP answers with a journal.History.
@@ -96,7 +96,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return !may[key] || !wanted.has(&r0.Entry)
 	})
 	if !h.mayListAll(r.Context(), caller) {
-		answer.Hidden, answer.Partial = 0, true // whether others change their policy is none of their business
+		answer.Hidden, answer.Partial = 0, true // the caller must not learn whether others change their policy
 	}
 	if surplus := len(records) - wanted.limit; wanted.limit > 0 && surplus > 0 {
 		records = records[surplus:]
@@ -107,7 +107,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wanted is what of the journal is asked for.
+// wanted is the part of the journal that is asked for.
 type wanted struct {
 	namespace, user string
 	limit           int
@@ -157,7 +157,7 @@ func write(w io.Writer, answer *journal.History, records []journal.Record) error
 	return err
 }
 
-// mayGet asks, without any condition: an entry has what the object was, and not only what it is.
+// mayGet requires an unconditional right: an entry shows what the object was, not only what it is.
 func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry) bool {
 	may := func(a authorizer.AttributesRecord) bool {
 		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, "get", e.Namespace, true
@@ -167,7 +167,8 @@ func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry
 	if may(authorizer.AttributesRecord{APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Name: e.Name}) {
 		return true
 	}
-	// A container is what it holds: a caller who may get all of that, whatever its name, may see it (TR-19).
+	// A container is the sum of its entries: a caller who may get all of them, whatever their names, may see it
+	// (TR-19).
 	view := map[string]string{"policies": "roles", "policybindings": "rolebindings"}[e.Resource]
 	return view != "" && e.Group == policyv1alpha1.GroupName &&
 		may(authorizer.AttributesRecord{APIGroup: authz.GroupName, APIVersion: authz.SchemeGroupVersion.Version, Resource: view})

@@ -30,18 +30,19 @@ type KernelConfig struct {
 	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
 	// (CA-9).
 	Conditional, UniformConnect bool
-	// Unions shows of lists and watches that are not allowed as a whole what is allowed of them (RD-11), where Reach
-	// has reads.
+	// Unions lets lists and watches that are not allowed as a whole show the allowed part (RD-11), where Reach has
+	// reads.
 	Unions bool
-	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
+	// Explain adds to refusals the command that explains them; the system for policies serves it (TR-12).
 	Explain bool
-	// Reach says how far conditions reach, by what is served; nil if that is what this host serves, without reads.
+	// Reach returns where conditions are honoured, given what is served; nil means what this host serves, without
+	// reads.
 	Reach func(*discovery.Directory) Reach
 	// Reserved are the API groups that are built in.
 	Reserved []string
-	// Clients reach the server itself; nil in a host that is none.
+	// Clients reach the server itself; nil in a host that is not a server.
 	Clients *selfclient.Clients
-	// Codecs write errors; nil in a host that answers no requests.
+	// Codecs write errors; nil in a host that does not answer requests.
 	Codecs runtime.NegotiatedSerializer
 	// Namespaces finds a namespace for conditions that look at it.
 	Namespaces authorize.Namespaces
@@ -51,11 +52,11 @@ type KernelConfig struct {
 	Replicas authorize.Agreement
 	// Age knows when the policy is too old to decide by; authorize.Ageless if it is never.
 	Age authorize.Age
-	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
+	// Needs tells replicas which stored content an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
-	// Clock tells the time; nil trusts that of the machine.
+	// Clock is the clock; nil trusts that of the machine.
 	Clock snapshot.Clock
-	// Types finds the schemas that a rule must fit when it is written; nil checks none.
+	// Types finds the schemas against which a rule is checked when it is written; nil checks none.
 	Types func(*snapshot.Store) rulecondition.Types
 }
 
@@ -63,18 +64,18 @@ type KernelConfig struct {
 type Reach struct {
 	// Local knows what is admitted here.
 	Local authorize.Local
-	// Limit is where no condition is honoured all the same; nil limits nothing.
+	// Limit knows exceptions where no condition is honoured; nil limits nothing.
 	Limit authorize.Limit
 	// Reads knows which reads are decided under a condition; nil if none are.
 	Reads authorize.Reads
 }
 
-// Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
+// Masters is the link that always comes first, so administrators cannot be locked out.
 func Masters() authorize.Link {
 	return authorize.Link{Name: links.SystemMasters, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}
 }
 
-// NewKernel makes what every system is made with.
+// NewKernel returns what every system is built with.
 func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	if cfg.Warner == nil || cfg.Replicas == nil || cfg.Age == nil {
 		return nil, errors.New("a kernel needs a warner, its replicas and the age of its policy")
@@ -126,13 +127,13 @@ func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach 
 	return authorize.NewGate(gate)
 }
 
-// newChain is the chain before there are systems.
+// newChain returns the chain before there are systems.
 func newChain(master string) (*authorize.Chain, error) {
 	return authorize.NewScopedChain(masterWrites(master), Masters())
 }
 
 // masterWrites knows the requests that change the policy of the master namespace. Power there is power everywhere, so
-// that the right to them must be held cluster-wide (PO-6).
+// the right to them must be held cluster-wide (PO-6).
 type masterWrites string
 
 // ClusterWide implements authorize.Scope.

@@ -1,3 +1,3 @@
-// Package conditionalreads is reads under a condition (RD): who may see some objects of a resource lists and watches
-// those, and gets those, and nothing else. It needs conditional authorization.
+// Package conditionalreads is the system for reads under a condition (RD): a user who may see some objects of a
+// resource can get, list and watch those and no others. It needs conditional authorization.
 package conditionalreads

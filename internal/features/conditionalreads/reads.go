@@ -21,8 +21,8 @@ const Gate featuregate.Feature = "ConditionalReads"
 
 var errNotStored = errors.New("a conditional permission cannot be used here: the resource does not come from the generic store, where conditions of reads are decided")
 
-// Stored is for a host that decorates its storage with the system's Storage: conditions on reads are honoured there and
-// nowhere else.
+// Stored is for a host that decorates its storage with the system's Storage: conditions on reads are honoured only
+// there.
 func Stored(directory *discovery.Directory) authorize.Reads { return stored{directory} }
 
 type stored struct{ directory *discovery.Directory }
@@ -39,7 +39,7 @@ func (s stored) Reaches(a authorizer.Attributes) error {
 // for every list and watch, here and in the storage.
 func (stored) Asks(authorizer.Attributes) error { return readfilter.Asks() }
 
-// Assumed is for a host that answers for a server with conditional reads, and serves nothing itself.
+// Assumed is for a host that answers for a server with conditional reads, but does not serve resources itself.
 func Assumed() authorize.Reads { return assumed{} }
 
 type assumed struct{}
@@ -50,20 +50,20 @@ func (assumed) Reaches(authorizer.Attributes) error { return nil }
 // Asks implements authorize.Reads.
 func (assumed) Asks(authorizer.Attributes) error { return nil }
 
-// Follower tells what becomes of namespaces.
+// Follower reports changes of namespaces.
 type Follower interface {
 	Follow(readfilter.Places) error
 }
 
 // Config is what a host knows. A host that serves no resources leaves it empty.
 type Config struct {
-	// Storage tells that the host decorates its storage with the system's Storage. Its kernel is made with Stored.
+	// Storage is true if the host decorates its storage with the system's Storage. Then its kernel uses Stored.
 	Storage bool
-	// RecheckAll also ends watches without a condition when the right to them is gone.
+	// RecheckAll also ends watches without a condition when the caller loses the right to them.
 	RecheckAll bool
 	// Follower tells what becomes of namespaces, after the kernel's Namespaces know of it.
 	Follower Follower
-	// Shards tells that callers may shard lists and watches by the public parameter, which is ignored otherwise.
+	// Shards is true if callers may shard lists and watches with the public parameter, which otherwise is ignored.
 	Shards bool
 }
 

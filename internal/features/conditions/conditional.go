@@ -27,7 +27,7 @@ const Gate featuregate.Feature = "ConditionalAuthorization"
 
 // Config is what a host knows.
 type Config struct {
-	// Nodes is what no node may do, whatever others allow (CA-18); nil if the host knows no nodes.
+	// Nodes denies what no node may do, whatever others allow (CA-18); nil if the host does not know nodes.
 	Nodes authorizer.Authorizer
 }
 
@@ -48,7 +48,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	return s, nil
 }
 
-// reviews are our access reviews, which can show conditions, for the place of upstream's.
+// reviews returns our access reviews, which can show conditions and replace upstream's.
 func reviews(k *feature.Kernel) (feature.Provider, error) {
 	return accessreview.New(accessreview.Config{
 		Chain:    k.Gate.Chain,
@@ -60,7 +60,7 @@ func reviews(k *feature.Kernel) (feature.Provider, error) {
 	})
 }
 
-// requests says to access reviews what becomes of requests here.
+// requests tells access reviews what would happen to requests here.
 type requests struct{ k *feature.Kernel }
 
 var (
@@ -98,8 +98,8 @@ func (r requests) Known(ctx context.Context, attrs authorizer.Attributes) error 
 	return r.k.Served.Known(authorize.SnapshotOf(ctx, r.k.Store), attrs)
 }
 
-// AlsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and
-// which do not come through this server: it gets the answer that it gets everywhere.
+// AlsoNeeds is the second verb of connections. A kubelet asks about requests to itself, as nodes/proxy, which do not
+// pass through this server: it gets the same answer as from stock Kubernetes.
 func (r requests) AlsoNeeds(ctx context.Context, attrs authorizer.Attributes) string {
 	if attrs.GetResource() == "nodes" {
 		if caller, ok := request.UserFrom(ctx); ok && slices.Contains(caller.GetGroups(), user.NodesGroup) {

@@ -1,4 +1,4 @@
-// Package conditions is conditional authorization: conditions that are met by the object of a request, from the chain
-// to admission, and access reviews that show them. What honours conditions is the gate and the enforcer, which are
-// there whichever system is on; this system lets conditions come that far.
+// Package conditions is the system for conditional authorization: it carries conditions on the object of a request from
+// the chain to admission, and shows them in access reviews. The gate and the enforcer honour conditions and are there
+// whichever systems are enabled; this system lets conditions get that far.
 package conditions

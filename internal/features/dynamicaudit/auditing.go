@@ -21,20 +21,20 @@ const Gate featuregate.Feature = "DynamicAudit"
 
 // Config is what a host knows.
 type Config struct {
-	// Router says where events wait for their sinks, and what stands beside them. Without a directory there are no
-	// sinks.
+	// Router configures where events wait for their sinks, and the backends beside them. Without a directory there are
+	// no sinks.
 	Router sink.Config
-	// MaxSinks is how many there can be.
+	// MaxSinks is the maximum number of sinks.
 	MaxSinks int
-	// Accounts are those as which sinks of namespaces see; without them these sinks get nothing.
-	// MaxNamespaceSinks is how many sinks one namespace can have.
+	// Accounts are the service accounts with whose rights sinks of namespaces see events; without them these sinks get
+	// nothing. MaxNamespaceSinks is the maximum number of sinks in one namespace.
 	Accounts          Accounts
 	MaxNamespaceSinks int
 	// Server is the name of this server among its replicas.
 	Server string
 }
 
-// broken knows the requests of users who have broken the glass.
+// broken knows the requests of users with break-glass grants.
 type broken struct{ k *feature.Kernel }
 
 // Watched implements auditrule.Needs.
@@ -42,7 +42,7 @@ func (b broken) Watched(attrs authorizer.Attributes) bool {
 	return b.k.Store.Current().Access.Watched(attrs)
 }
 
-// New makes the system. The configured backend becomes one more sink, which the API cannot see.
+// New returns the system. The configured backend becomes one more sink, which is not visible in the API.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s := feature.System{Name: "dynamic audit", Gate: Gate}
 	if cfg.Router.Dir == "" {

@@ -29,8 +29,8 @@ func deliveringCondition(status *auditv1alpha1.AuditSinkStatus, s sink.SinkStatu
 	return c
 }
 
-// announce makes an Event of a change of the condition Delivering. The replica whose report made the change announces
-// it, so that there is one.
+// announce writes an Event about a change of the condition Delivering. Only the replica whose report caused the change
+// does so, so there is one.
 func (r *sinkReporter) announce(ctx context.Context, before, after *auditv1alpha1.AuditSink) error {
 	was := meta.FindStatusCondition(before.Status.Conditions, auditv1alpha1.ConditionDelivering)
 	is := meta.FindStatusCondition(after.Status.Conditions, auditv1alpha1.ConditionDelivering)

@@ -1,2 +1,2 @@
-// Package dynamicaudit is dynamic audit: sinks and classes as objects of the API, and a stream of live events.
+// Package dynamicaudit is the system for dynamic audit: sinks and classes as API objects, and a stream of live events.
 package dynamicaudit

@@ -7,11 +7,11 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// inForce returns the sinks and classes as they count. Nobody knows what a quarantined class selects, nor what a
-// quarantined sink says about what it records. Such a sink, and one that uses such a class, must not record less: its
-// rules for that class are left out, and every request is recorded with its metadata at least. Bodies are recorded only
-// where a rule that can be read says so: a doubt does not justify sending a secret somewhere. A quarantined sink gets
-// none, since what is not understood of it may say what to leave out of them.
+// inForce returns the sinks and classes as they take effect. It is not known what a quarantined class selects, nor what
+// a quarantined sink wants to record. Such a sink, and one that uses such a class, must not record less: its rules for
+// that class are left out, and every request is recorded with at least its metadata. Bodies are recorded only where a
+// readable rule says so: doubt does not justify sending a secret somewhere. A quarantined sink gets no bodies, since
+// the part that is not understood may say what to leave out of them.
 func inForce(sinks []*auditv1alpha1.AuditSink, classes []*auditv1alpha1.AuditClass) ([]*auditv1alpha1.AuditSink, []*auditv1alpha1.AuditClass) {
 	doubtful := map[string]bool{}
 	for _, c := range classes {

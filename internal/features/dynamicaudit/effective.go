@@ -21,7 +21,7 @@ import (
 )
 
 // effective serves `proviso audit effective` (DA-18): the compiled policies of this server, to callers who may list
-// what they are made of.
+// sinks and classes.
 type effective struct {
 	kernel *feature.Kernel
 	router *sink.Router
@@ -36,7 +36,7 @@ func (e *effective) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_ = json.NewEncoder(w).Encode(found) // a client that has gone hears nothing
+	_ = json.NewEncoder(w).Encode(found) // the client may have disconnected
 }
 
 func (e *effective) answer(r *http.Request) ([]auditrule.Effective, error) {

@@ -23,19 +23,19 @@ import (
 
 // Accounts are the service accounts of the cluster.
 type Accounts interface {
-	// UID is that of an account; false if there is none.
+	// UID returns the UID of an account; false if it does not exist.
 	UID(namespace, name string) (string, bool)
-	// Follow takes what is called when an account comes or goes.
+	// Follow registers a function to call when an account is created or deleted.
 	Follow(changed func()) (cache.InformerSynced, error)
 }
 
-// ground is what sinks of namespaces stand on.
+// ground is what sinks of namespaces need.
 type ground struct {
 	Accounts
 	sink.Allow
 }
 
-// noAccounts are those of a host that knows none.
+// noAccounts is for a host that does not know service accounts.
 type noAccounts struct{}
 
 // UID implements Accounts.
@@ -46,7 +46,7 @@ func (noAccounts) Follow(func()) (cache.InformerSynced, error) {
 	return func() bool { return true }, nil
 }
 
-// asSink is the sink of a namespace as one of the cluster. No AuditSink can have its name.
+// asSink converts the sink of a namespace to a sink of the cluster. No AuditSink can have its name.
 func asSink(s *policyv1alpha1.NamespaceAuditSink) *auditv1alpha1.AuditSink {
 	like := &auditv1alpha1.AuditSink{ObjectMeta: s.ObjectMeta, Status: s.Status}
 	like.Name, like.Namespace = s.Namespace+"/"+s.Name, ""
@@ -65,7 +65,8 @@ type cutter struct {
 	accounts Accounts
 }
 
-// shownAnnotations are those that say nothing but how a request was decided. Others name roles of others, or quote.
+// shownAnnotations are those that only say how a request was decided. Others name roles of other users, or quote
+// objects.
 var shownAnnotations = []string{"authorization.k8s.io/decision"}
 
 // Cut implements sink.Cutter.
@@ -100,12 +101,13 @@ func (c cutter) Cut(ev *auditinternal.Event, scope sink.Scope, level auditrule.L
 	return &out, level, c.reveals(attrs)
 }
 
-// neverBodies are resources of which a sink of a namespace gets metadata only, whatever its account may get: secrets,
+// neverBodies are resources of which a sink of a namespace only gets metadata, whatever its account may get: secrets,
 // certificates and reviews.
 var neverBodies = map[string]bool{"secrets": true, "podcertificaterequests.certificates.k8s.io": true, "certificatesigningrequests.certificates.k8s.io": true}
 
-// hasBody reports whether the bodies of an event are one object, that its name tells, and may be seen at all. Lists and
-// watches show objects that nobody has asked about; other subresources have bodies of their own.
+// hasBody reports whether the bodies of an event are one object, identified by its name, that may be shown at all.
+// Lists and watches show objects for which the account's right was not checked; other subresources have their own
+// bodies.
 func hasBody(ev *auditinternal.Event) bool {
 	ref := ev.ObjectRef
 	resource := fieldperm.Resource{Group: ref.APIGroup, Resource: ref.Resource}.String()
@@ -129,7 +131,7 @@ func (c cutter) holds(attrs authorizer.AttributesRecord, subresource string) boo
 	return true
 }
 
-// reveals are the permissions whose hidden fields the account sees.
+// reveals returns the permissions whose hidden fields the account sees.
 func (c cutter) reveals(attrs authorizer.AttributesRecord) (shown []string) {
 	asked := map[string]bool{}
 	for _, h := range c.k.Store.Current().Fields.Hidden(fieldperm.Resource{Group: attrs.APIGroup, Resource: attrs.Resource}) {

@@ -18,15 +18,15 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// annotationRedacted names in an event what the sink does not get of it.
+// annotationRedacted names, in an event, what was removed for the sink.
 const annotationRedacted = "audit.proviso.dev/redacted"
 
-// quoting begin the annotations that may quote an object: the patches of mutating webhooks, and what admission policies
-// say about it.
+// quoting are the prefixes of annotations that may quote an object: the patches of mutating webhooks, and messages of
+// admission policies.
 var quoting = []string{"patch.webhook.admission.k8s.io/", "validation.policy.admission.k8s.io/"}
 
-// redactor takes out of events what sinks do not get: what is hidden from readers (HF-8), and what they ask not to get
-// (DA-16).
+// redactor removes from events what sinks must not get: fields hidden from readers (HF-8), and fields that the sinks
+// ask to redact (DA-16).
 type redactor struct{ k *feature.Kernel }
 
 // Redact implements sink.Redactor.
@@ -66,7 +66,7 @@ func (r redactor) Redact(ev *auditinternal.Event, view sink.View) *auditinternal
 	return &out
 }
 
-// redactedFields are the fields of a resource that a sink does not get; false if they are not known.
+// redactedFields returns the fields of a resource that a sink does not get; false if they are not known.
 func redactedFields(snap *snapshot.Snapshot, redact *sink.Redaction, ref *auditinternal.ObjectReference) (fields hiddenfield.Set, sure bool) {
 	resource := fieldperm.Resource{Group: ref.APIGroup, Resource: ref.Resource}
 	sure = !redact.Invalid
@@ -80,7 +80,8 @@ func redactedFields(snap *snapshot.Snapshot, redact *sink.Redaction, ref *auditi
 	return fields, sure
 }
 
-// kindIn is the kind of a resource; empty if the event is about another version than fields are declared for.
+// kindIn returns the kind of a resource; empty if the event is about another version than the one for which fields are
+// declared.
 func kindIn(served *snapshot.Served, ref *auditinternal.ObjectReference) string {
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: served.OwnKind(schema.GroupResource{Group: ref.APIGroup, Resource: ref.Resource})}
 	if version := served.PreferredVersion(kind); version == "" || version != ref.APIVersion {
@@ -89,7 +90,7 @@ func kindIn(served *snapshot.Served, ref *auditinternal.ObjectReference) string 
 	return kind.Kind
 }
 
-// replaced is an object of an event without the values of the fields; nil if they cannot be told in it.
+// replaced returns an object of an event without the values of the fields; nil if they cannot be found in it.
 func replaced(fields hiddenfield.Set, object *runtime.Unknown, kind string) *runtime.Unknown {
 	if object == nil || len(object.Raw) == 0 {
 		return nil

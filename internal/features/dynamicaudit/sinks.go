@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/state/statuswriter"
 )
 
-// sinks is the part of the snapshot that tells the router what is in force. It does so on a goroutine of its own:
-// removing a spool must not hold up a change of policy.
+// sinks is the part of the snapshot that tells the router what is in force. It does so on a separate goroutine:
+// removing a spool must not delay a change of policy.
 type sinks struct {
 	router           *sink.Router
 	accounts         Accounts

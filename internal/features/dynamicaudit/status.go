@@ -33,8 +33,8 @@ import (
 const (
 	// countInterval is how often its figures are brought up to date; each time is a write.
 	countInterval = 10 * time.Second
-	// aliveInterval is how often a server says that it is still there, and goneAfter when the others forget one that
-	// does not.
+	// aliveInterval is how often a server reports that it is alive, and goneAfter is when the others drop one that does
+	// not.
 	aliveInterval = time.Hour
 	goneAfter     = 24 * time.Hour
 )
@@ -76,8 +76,8 @@ func newSinkReporter(router *sink.Router, from snapshot.Source, clients *selfcli
 	return &sinkReporter{router: router, sinks: sinks, local: local, policy: policy, client: client, events: core.CoreV1(), counted: map[string]time.Time{}, replica: replica}, nil
 }
 
-// replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of
-// the process, a restart at another address would count what is spooled twice.
+// replicaName is the name under which a server reports. Like the figures, it belongs to the spools: if it were that of
+// the process, a restart at another address would count spooled events twice.
 func replicaName(spoolDir, server string) (string, error) {
 	path := filepath.Join(spoolDir, "replica")
 	text, err := os.ReadFile(path)

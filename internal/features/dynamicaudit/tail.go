@@ -29,10 +29,10 @@ const (
 	// auditTailPath streams live audit events. The normal authorization filter asks for get on it; the handler asks for
 	// more.
 	auditTailPath = auditv1alpha1.TailPath
-	// tailRecheck is how long a user who may no longer write a sink goes on seeing events.
+	// tailRecheck is how long a user who may no longer write a sink still sees events.
 	tailRecheck = 5 * time.Second
-	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name,
-	// and selectors exclude stored classes.
+	// tailClass is the class built from the selectors of a request. It comes before a stored one of the same name, and
+	// selectors exclude stored classes.
 	tailClass = "selectors"
 )
 
@@ -116,8 +116,8 @@ func (t *auditTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize asks, by the policy of now and not of the beginning of the stream, whether the caller may write a sink
-// without any condition.
+// authorize checks, with the current policy and not with that of the start of the stream, whether the caller may write
+// a sink without any condition.
 func (t *auditTail) authorize(ctx context.Context) error {
 	gr := auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks").GroupResource()
 	refuse := func(reason string) error {

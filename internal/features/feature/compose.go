@@ -9,7 +9,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// First stand ahead of the whole chain.
+// First returns the links ahead of the whole chain.
 func First(systems []System) (links []authorize.Link) {
 	for _, s := range systems {
 		links = append(links, s.First...)
@@ -17,7 +17,7 @@ func First(systems []System) (links []authorize.Link) {
 	return links
 }
 
-// Links stand ahead of the configured authorizers.
+// Links returns the links ahead of the configured authorizers.
 func Links(systems []System) (links []authorize.Link) {
 	for _, s := range systems {
 		links = append(links, s.Links...)
@@ -25,7 +25,7 @@ func Links(systems []System) (links []authorize.Link) {
 	return links
 }
 
-// Last stand behind the configured authorizers.
+// Last returns the links behind the configured authorizers.
 func Last(systems []System) (links []authorize.Link) {
 	for _, s := range systems {
 		links = append(links, s.Last...)
@@ -33,7 +33,7 @@ func Last(systems []System) (links []authorize.Link) {
 	return links
 }
 
-// Filters stand around the handler, outermost first.
+// Filters returns the filters around the handler, outermost first.
 func Filters(systems []System) (filters []Filter) {
 	for _, s := range systems {
 		filters = append(filters, s.Filters...)
@@ -64,7 +64,7 @@ func Mutators(systems []System) (all []Mutator) {
 	return all
 }
 
-// Registry says how our own groups check what is written.
+// Registry returns how our own groups check writes.
 func Registry(systems []System) (cfg registry.Config) {
 	for _, s := range systems {
 		if s.Registry != nil {
@@ -74,7 +74,7 @@ func Registry(systems []System) (cfg registry.Config) {
 	return cfg
 }
 
-// Serves reports whether a resource of our groups is served: it belongs to a system that is on.
+// Serves reports whether a resource of our groups is served because its system is enabled.
 func Serves(systems []System, resource string) bool {
 	return slices.ContainsFunc(systems, func(s System) bool { return slices.Contains(s.Resources, resource) })
 }

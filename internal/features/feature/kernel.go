@@ -21,12 +21,11 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Kernel is what every system is made with. It is complete before the first of them is.
+// Kernel is what every system is built with. It is complete before the first of them is created.
 type Kernel struct {
 	// Store publishes the policy snapshot.
 	Store *snapshot.Store
-	// Gate asks the chain. The chain holds nothing but system:masters until the host has put the links of its systems
-	// into it.
+	// Gate asks the chain. The chain contains only system:masters until the host has added the links of its systems.
 	Gate *authorize.Gate
 	// Indexed is the part of the chain that the rule index can enumerate.
 	Indexed *authorize.Chain
@@ -43,7 +42,7 @@ type Kernel struct {
 
 	// Served knows what is served.
 	Served *discovery.Directory
-	// Clients reach the server itself; nil in a host that is none.
+	// Clients reach the server itself; nil in a host that is not a server.
 	Clients *selfclient.Clients
 	// Codecs write errors.
 	Codecs runtime.NegotiatedSerializer
@@ -57,20 +56,20 @@ type Kernel struct {
 	Replicas authorize.Agreement
 	// Age knows when the policy is too old to decide by.
 	Age authorize.Age
-	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
+	// Needs tells replicas which stored content an older release would not know; nil if there are no replicas.
 	Needs Needs
 
 	// Fresh waits for newer policy.
 	Fresh *freshness.Waiting
 
-	// Turns are those of users who write roles, of whatever API: comparing what they hand out with what they hold, and
-	// compiling conditions, takes long.
+	// Turns queues users who write roles, of any API: checking what they grant against what they hold, and compiling
+	// conditions, is slow.
 	Turns turns.Queue
 
-	// Owners finds what an owner owns, of all that is stored in this process.
+	// Owners finds the dependents of an owner, among the objects stored in this process.
 	Owners owners.Index
 
-	// Sinks reach the audit sinks, once that system is made; never while it is off.
+	// Sinks reaches the audit sinks, once that system exists; never while it is disabled.
 	Sinks Promise[Sinks]
 
 	// Systems are those of the host, once all are made.
@@ -79,7 +78,7 @@ type Kernel struct {
 
 // Sinks reach the audit sinks.
 type Sinks interface {
-	// Check is why a sink does not get events at the moment; nil if it does.
+	// Check returns why a sink does not get events at the moment; nil if it does.
 	Check(name string) error
 	// Tell gives the event that will end a request, which has the annotation authorize.AnnotationAsked, to sinks,
 	// whatever they want. What it returns waits until each of them has it, or has it in its spool.
@@ -89,18 +88,17 @@ type Sinks interface {
 // Warner tells people that something is wrong with an object.
 type Warner interface {
 	Warn(obj runtime.Object, reason, message string)
-	// Inform tells what became of it.
+	// Inform reports what happened to an object.
 	Inform(obj runtime.Object, reason, message string)
 }
 
 // Needs tells replicas what they have to know.
 type Needs interface {
-	// Need is an error if a replica does not know of rules that are not enforced; otherwise a replica that starts later
-	// has to.
+	// Need returns an error if a replica does not support shadow rules; otherwise a replica that starts later has to.
 	Need(ctx context.Context, dryRun bool) error
-	// NoNeed tells that there are none.
+	// NoNeed reports that there are none.
 	NoNeed(ctx context.Context) error
-	// NeedFields is the same for fields of stored objects, and NoNeedOfFields tells that no object has them.
+	// NeedFields is the same for fields of stored objects, and NoNeedOfFields reports that no object has them.
 	NeedFields(ctx context.Context, fields []string) error
 	NoNeedOfFields(ctx context.Context, fields []string) error
 }
@@ -116,7 +114,7 @@ func (k *Kernel) Redact(ev *auditinternal.Event, reveal []string) *auditinternal
 	return ev
 }
 
-// Before is what all systems refuse before the chain is asked.
+// Before returns what all systems refuse before the chain is asked.
 func (k *Kernel) Before(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {
 	systems, _ := k.Systems.Get() // no request comes before they are made
 	var all []accessreview.ChainElement

@@ -25,20 +25,20 @@ import (
 
 // System is what one system adds to a host. Everything but the name is optional; a host takes what it has a place for.
 type System struct {
-	// Name is how people call it.
+	// Name is its name for people.
 	Name string
 	// Gate is the feature gate that switches it off; empty if nothing does.
 	Gate featuregate.Feature
 
-	// Parts are its parts of the snapshot, made of what the host's source has. One that is a Runner runs while the host
-	// does.
+	// Parts returns its parts of the snapshot, built from the host's source. A part that is a Runner runs as long as
+	// the host.
 	Parts func(snapshot.Source) ([]snapshot.Part, error)
 
-	// First stand ahead of the whole chain, system:masters included: they only ever refuse.
+	// First are links ahead of the whole chain, including system:masters: they only ever refuse.
 	First []authorize.Link
-	// Links stand in the chain ahead of the configured authorizers, where nothing can be configured.
+	// Links are links ahead of the configured authorizers, where nothing can be configured.
 	Links []authorize.Link
-	// Last stand at the end of the chain, behind the configured authorizers.
+	// Last are links at the end of the chain, behind the configured authorizers.
 	Last []authorize.Link
 	// Authorizers are the types of authorizers that it provides, for hosts to place as they are configured.
 	Authorizers map[string]Authorizer
@@ -46,7 +46,7 @@ type System struct {
 	// Credentials are those of its own; nil if it has none.
 	Credentials Credentials
 
-	// Filters stand around the handler, behind authorization, the first one outermost.
+	// Filters wrap the handler, behind authorization, the first one outermost.
 	Filters []Filter
 	// Paths are served beside the API.
 	Paths []Path
@@ -71,9 +71,9 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
-	// Redactor takes out of audit events what sinks do not get; nil if that is nothing.
+	// Redactor removes from audit events what sinks must not get; nil removes nothing.
 	Redactor Redactor
-	// Audit takes the place of where audit events go; nil leaves it as it is.
+	// Audit replaces the destination of audit events; nil leaves it unchanged.
 	Audit *Audit
 
 	// Background is what it does while the host runs.
@@ -82,18 +82,18 @@ type System struct {
 	Shutdown func()
 }
 
-// Redactor takes out of audit events what sinks do not get.
+// Redactor removes from audit events what sinks must not get.
 type Redactor interface {
 	// Redact returns another event, or the same if there is nothing to take out. Reveal are the permissions whose
 	// hidden fields stay.
 	Redact(ev *auditinternal.Event, reveal []string) *auditinternal.Event
 }
 
-// Credentials are those that a system makes and recognises by itself.
+// Credentials are those that a system itself issues and recognises.
 type Credentials interface {
 	// Authenticator recognises them ahead of all others, which next does.
 	Authenticator(next authenticator.Request) authenticator.Request
-	// Secret tells the requests whose bodies have one: no audit event may have them.
+	// Secret reports whether the bodies of a request contain one: then no audit event may contain them.
 	Secret(authorizer.Attributes) bool
 }
 
@@ -139,7 +139,7 @@ type Audit struct {
 // Runner runs until the context ends.
 type Runner interface{ Run(context.Context) }
 
-// RunnerFunc is a function that does.
+// RunnerFunc is a function that implements Runner.
 type RunnerFunc func(context.Context)
 
 // Run implements Runner.

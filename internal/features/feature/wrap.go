@@ -16,7 +16,7 @@ import (
 )
 
 // WrapHandlers puts the filters of systems around upstream's, in the handler chain of a server, and the gate at its
-// authorization. The chain that was built before is kept: others may have wrapped it already.
+// authorization. The existing chain is kept, since other code may have wrapped it already.
 func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store *snapshot.Store, systems []System) {
 	build := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {

@@ -1,3 +1,3 @@
-// Package fieldpermissions is field permissions: who may change which fields, declared in FieldPermissions and in the
-// schemas of custom resources.
+// Package fieldpermissions is the system for field permissions: who may change which fields, declared in
+// FieldPermissions and in the schemas of custom resources.
 package fieldpermissions

@@ -25,7 +25,7 @@ const Gate featuregate.Feature = "FieldPermissions"
 type Config struct {
 	// Builtin are the built-in kinds; nil takes every kind as a custom one.
 	Builtin feature.Builtin
-	// Hides tells that the host hides fields from readers. Elsewhere a permission that says so is refused.
+	// Hides is true if the host hides fields from readers. Elsewhere a permission that says so is refused.
 	Hides bool
 	// MaxBody bounds the bodies of requests.
 	MaxBody int64

@@ -8,10 +8,10 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 )
 
-// Lists knows by which fields the elements of lists are told apart.
+// Lists knows the fields that identify the elements of lists.
 type Lists struct{ schemas *schemaSet }
 
-// NewLists makes it, of the schemas of built-in kinds and of definitions of custom ones.
+// NewLists returns Lists for the schemas of built-in kinds and the definitions of custom ones.
 func NewLists(builtin feature.Builtin, definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition) *Lists {
 	if builtin == nil {
 		builtin = allCustom{}
@@ -19,7 +19,7 @@ func NewLists(builtin feature.Builtin, definition func(schema.GroupKind) *apiext
 	return &Lists{newSchemas(builtin, definition)}
 }
 
-// ListKeys are those fields for a list of a kind; none if nothing says so.
+// ListKeys returns these fields for a list of a kind; none if no schema says so.
 func (l *Lists) ListKeys(kind schema.GroupVersionKind, list fieldperm.Path) []string {
 	t, ok, err := l.schemas.typeOf(kind)
 	if err != nil || !ok {

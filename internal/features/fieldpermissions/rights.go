@@ -28,7 +28,7 @@ type rights struct {
 	gate    *authorize.Gate
 	schemas *schemaSet
 	cel     *expressions
-	// hides tells that fields can be hidden from readers here.
+	// hides is true if fields can be hidden from readers here.
 	hides bool
 }
 
@@ -127,7 +127,7 @@ func (f *rights) checkPath(at fieldperm.Path, r fieldperm.Resource) error {
 
 var errNotServed = errors.New("no such resource is served")
 
-// fieldIn tells why a served resource does not have a field; nil if it has it. Where a kind has no schema, it has every
+// fieldIn returns why a served resource does not have a field; nil if it has it. A kind without a schema has every
 // field.
 func (f *rights) fieldIn(served *snapshot.Served, r fieldperm.Resource, at fieldperm.Path) error {
 	kind, ok := servedKind(served, r)
@@ -155,7 +155,7 @@ func servedKind(served *snapshot.Served, r fieldperm.Resource) (schema.GroupVers
 	return kind.WithVersion(version), version != ""
 }
 
-// before is what an access review shows of field permissions: the exclusive fields that the caller may not change
+// before returns what an access review shows of field permissions: the exclusive fields that the caller may not change
 // although the chain allows the verb (PA-8).
 func (f *rights) before(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {
 	snap := authorize.SnapshotOf(ctx, f.store)

@@ -1,3 +1,3 @@
-// Package hiddenfields is fields that readers do not see (HF): field permissions with readExclusive. It needs field
-// permissions, and costs nothing until one of them hides a field.
+// Package hiddenfields is the system that hides fields from readers (HF): field permissions with readExclusive. It
+// needs the system for field permissions, and costs nothing until one of them hides a field.
 package hiddenfields

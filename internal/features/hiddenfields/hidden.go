@@ -16,7 +16,7 @@ const Gate featuregate.Feature = "HiddenFields"
 
 // Config is what a host knows. A host that serves no resources leaves it empty.
 type Config struct {
-	// Storage tells that the host decorates its storage with the system's Storage.
+	// Storage is true if the host decorates its storage with the system's Storage.
 	Storage bool
 	// Builtin are the built-in kinds.
 	Builtin feature.Builtin

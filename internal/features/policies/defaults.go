@@ -23,10 +23,10 @@ import (
 )
 
 // annotationDefault holds the hash of the rules that the server wrote last. A role whose rules have another hash was
-// edited by an admin and is left alone.
+// edited by an admin and is not changed.
 const annotationDefault = "policy.proviso.dev/default-rules"
 
-// ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right
+// ensureDefaults makes sure that the master namespace and its default roles exist. It retries until it succeeds: right
 // after the start the server may not serve everything yet. A server whose replicas have agreed on another master
 // namespace writes nothing.
 func ensureDefaults(ctx context.Context, clients *selfclient.Clients, master string, replicas authorize.Agreement) {
@@ -109,7 +109,7 @@ func created(result rest.Result) error {
 	return nil
 }
 
-// writeDefaultRole creates a role, or brings one up to date that nobody has edited.
+// writeDefaultRole creates a role, or updates one that no admin has edited.
 func writeDefaultRole(ctx context.Context, client *rest.RESTClient, master, name string, rules []policyv1alpha1.PolicyRule) error {
 	hash := rulesHash(rules)
 	role := &authz.Role{

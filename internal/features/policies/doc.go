@@ -1,3 +1,3 @@
-// Package policies is Policy: roles and role bindings that allow and deny, in a namespace and in the master namespace
-// for all of them.
+// Package policies is the system for Policy: roles and role bindings that allow and deny, in one namespace or, from the
+// master namespace, in all of them.
 package policies

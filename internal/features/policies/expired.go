@@ -14,10 +14,11 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 )
 
-// expirer is whom the journal names for bindings that were deleted because they had ended.
+// expirer is the user in the journal for the deletion of expired bindings.
 const expirer = "system:proviso:expired-bindings"
 
-// sweeper deletes role bindings some time after they have ended. Nothing depends on it: they count for nothing.
+// sweeper deletes role bindings some time after they have expired. No decision depends on it: they no longer have an
+// effect.
 type sweeper struct {
 	kernel *feature.Kernel
 	ttl    time.Duration
@@ -56,7 +57,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes a binding as it was read: one that was given another end meanwhile stays.
+// remove deletes a binding as it was read: one whose end was changed in the meantime stays.
 func remove(ctx context.Context, client *rest.RESTClient, ref ruleset.BindingRef, before time.Time) error {
 	b := &authz.RoleBinding{}
 	if err := client.Get().Namespace(ref.Namespace).Resource("rolebindings").Name(ref.Name).Do(ctx).Into(b); err != nil {

@@ -32,7 +32,7 @@ const (
 
 // Config is what a host knows.
 type Config struct {
-	// GuardRBAC puts our escalation check on the storage of RBAC (PO-12); nil if the host does not store RBAC.
+	// GuardRBAC installs our escalation check in the storage of RBAC (PO-12); nil if the host does not store RBAC.
 	GuardRBAC func(feature.Provider) (feature.Provider, error)
 	// ExpiredTTL is how long role bindings stay after their end; 0 keeps them.
 	ExpiredTTL time.Duration
@@ -96,8 +96,8 @@ func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []author
 	return []authorize.Link{{Name: links.PolicyMaster, Authorizer: master}, {Name: links.PolicyNamespace, Authorizer: namespace}}
 }
 
-// within is what a review of the deletion of a namespace shows: the enforcer refuses it while a rule denies the caller
-// the deletion of something in it.
+// within returns what a review of the deletion of a namespace shows: the enforcer refuses it while a rule denies the
+// caller the deletion of something in it.
 func within(ctx context.Context, k *feature.Kernel, attrs authorizer.Attributes) []accessreview.ChainElement {
 	if attrs.GetAPIGroup() != "" || attrs.GetResource() != "namespaces" || attrs.GetSubresource() != "" || attrs.GetName() == "" {
 		return nil

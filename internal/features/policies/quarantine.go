@@ -21,7 +21,7 @@ var (
 	registerQuarantine = sync.OnceFunc(func() { legacyregistry.MustRegister(quarantinedRules) })
 )
 
-// quarantineReporter logs each rule that does not compile once, tells those who look at its policy, and counts them.
+// quarantineReporter logs each rule that does not compile once, writes an event about its policy, and counts them.
 type quarantineReporter struct {
 	known map[string]bool
 	// tell writes an event about the policy of a namespace; nil if nobody is told.
@@ -56,7 +56,7 @@ func (q *quarantineReporter) report(problems []ruleset.Problem) {
 	}
 }
 
-// quarantineMessage is for everybody who may read events: it does not quote the rule.
+// quarantineMessage is visible to everyone who may read events, so it does not quote the rule.
 func quarantineMessage(p ruleset.Problem) string {
 	effect := "it grants nothing"
 	if p.Deny {

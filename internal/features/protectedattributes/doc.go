@@ -1,3 +1,3 @@
-// Package protectedattributes is protected attributes: labels and annotations that only those may set who hold a right
-// to them.
+// Package protectedattributes is the system for protected attributes: labels and annotations that only users with a
+// right to them may set.
 package protectedattributes

@@ -1,4 +1,4 @@
-// Package tokens is narrowed tokens: credentials that can only do less than their user, for agents, scripts and
-// pipelines. It recognises them, lets a tier ahead of the whole chain refuse what they do not allow, issues and revokes
-// them.
+// Package tokens is the system for narrowed tokens: credentials with fewer rights than their user, for agents, scripts
+// and pipelines. It recognises, issues and revokes them, and a tier ahead of the whole chain refuses what they do not
+// allow.
 package tokens

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// usual is how long a token lives whose caller does not say.
+	// usual is the default lifetime of a token.
 	usual = time.Hour
-	// unknown is how long it lives at most if nobody knows how long the credential does.
+	// unknown is the maximum lifetime if the lifetime of the credential is not known.
 	unknown = time.Hour
 )
 
@@ -93,7 +93,7 @@ func (i *issuer) Issue(ctx context.Context, spec accessv1alpha1.NarrowedTokenSpe
 	return accessv1alpha1.NarrowedTokenStatus{Token: token, ID: p.ID, ExpirationTimestamp: &ends}, nil
 }
 
-// descriptions are those of the links of a token; nil has none.
+// descriptions returns the descriptions of the links of a token; none for nil.
 func descriptions(token *narrowedtoken.Token) (out []string) {
 	if token == nil {
 		return nil
@@ -108,7 +108,7 @@ func refused(format string, args ...any) error {
 	return apierrors.NewForbidden(accessv1alpha1.Resource(narrowedTokens), "", fmt.Errorf(format, args...))
 }
 
-// caller is who asks, with the credential: nobody asks for another user.
+// caller returns the caller and the credential: a user can only ask for themselves.
 func (i *issuer) caller(ctx context.Context) (user.Info, *requestctx.Bearer, error) {
 	u, ok := request.UserFrom(ctx)
 	b := requestctx.BearerOf(ctx)
@@ -129,7 +129,7 @@ func same(a, b user.Info) bool {
 	return a.GetName() == b.GetName() && a.GetUID() == b.GetUID() && slices.Equal(a.GetGroups(), b.GetGroups())
 }
 
-// until is when the token ends: as asked for, and never after the credential that asked.
+// until returns when the token expires: as asked for, but never after the credential of the request.
 func (i *issuer) until(now time.Time, seconds *int64, credential time.Time) time.Time {
 	life := usual
 	if seconds != nil {

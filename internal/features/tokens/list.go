@@ -24,7 +24,7 @@ import (
 )
 
 // ListPath serves `proviso token list`. The normal authorization filter asks for get on it. Callers see their own
-// tokens; those of others take the verb list on narrowedtokens.
+// tokens; those of other users need the verb list on narrowedtokens.
 const ListPath = "/proviso/tokens"
 
 // List is what a server tells of the tokens that were issued.
@@ -34,7 +34,7 @@ type List struct {
 	Items      []Issued `json:"items"`
 	// Revocations are those that are about these tokens, or about their users.
 	Revocations []Revocation `json:"revocations"`
-	// Dropped: others have not ended either, and are not listed any more, because there are too many.
+	// Dropped is true if further unexpired tokens are no longer listed, because there are too many.
 	Dropped bool `json:"dropped,omitempty"`
 	// Unreadable is how many this server cannot read.
 	Unreadable int `json:"unreadable,omitempty"`
@@ -128,7 +128,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// told is what is told of the tokens of a user, or of all.
+// told returns what the caller learns about the tokens of a user, or of all.
 func (l *lister) told(ctx context.Context, name string) (*List, error) {
 	snap, now := l.kernel.Store.Now()
 	listed, err := l.ledger.List(ctx, name, now)

@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// sweeper deletes revocations that no token can be about any more, and tokens that have ended from the list (TK-6).
+// sweeper deletes revocations that can no longer apply to a token, and removes expired tokens from the list (TK-6).
 type sweeper struct {
 	kernel  *feature.Kernel
 	longest time.Duration

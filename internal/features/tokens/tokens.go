@@ -36,17 +36,17 @@ const DefaultLongest = 24 * time.Hour
 type Config struct {
 	// Keys are the root keys. The first one signs.
 	Keys narrowedtoken.Keys
-	// Longest is how long a token lives at most.
+	// Longest is the maximum lifetime of a token.
 	Longest time.Duration
 	// Bound knows whether what a credential was bound to still exists.
 	Bound authorize.Bound
 	// Etcd is where the list of the tokens that were issued is stored.
 	Etcd ledger.Etcd
-	// Everybody lets every authenticated user ask for tokens, in a server that starts for the first time.
+	// Everybody lets all authenticated users ask for tokens, in a server that starts for the first time.
 	Everybody bool
 }
 
-// New makes the system. A host that serves nothing recognises no tokens.
+// New returns the system. A host that does not serve requests does not recognise tokens.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if k.Clients == nil {
 		return feature.System{Name: "narrowed tokens", Gate: Gate}, nil

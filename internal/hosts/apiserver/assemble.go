@@ -50,7 +50,7 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 		return nil, err
 	}
 	world := discovery.World{Local: local, Services: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()}
-	if crdsServed { // otherwise nobody would ever list them
+	if crdsServed { // otherwise they would never be listed
 		world.Definitions = crds.Informer()
 	}
 	if err := c.stages.kernel.Served.Watch(world); err != nil {

@@ -55,11 +55,11 @@ import (
 //	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   readfilter
 //	     and around that: readers get objects without the fields that are hidden from them                  fieldfilter
 
-// stages are the parts of ours on that path: what the systems of this server add to it, in the order of the list.
+// stages are our parts on that path: what the systems of this server add to it, in the order of the list.
 type stages struct {
 	kernel  *feature.Kernel
 	systems []feature.System
-	// health is how the sources of policy fare, for readiness, and events tells people what is wrong with an object.
+	// health knows the state of the policy sources, for readiness, and events reports what is wrong with an object.
 	health *source.Health
 	events *selfclient.Events
 	// clock knows whether it can be trusted.
@@ -72,7 +72,7 @@ type stages struct {
 	roles *lateRoles
 }
 
-// wrapStorage lets systems see what the storage of a server is asked for.
+// wrapStorage lets systems wrap the storage of a server.
 func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
 	for _, one := range s.systems {
 		if one.Storage != nil {
@@ -99,8 +99,8 @@ func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
 	kube.AdmissionControl = admission.NewChainHandler(chain...)
 }
 
-// wrapAudit lets a system say where events go. Only the aggregator's handler chain runs, so that only there events are
-// made.
+// wrapAudit lets a system choose where events go. Only the aggregator's handler chain runs, so events are created only
+// there.
 func (s *stages) wrapAudit(aggregator *genericapiserver.Config) {
 	for _, one := range s.systems {
 		if one.Audit != nil {

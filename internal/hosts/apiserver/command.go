@@ -2,8 +2,8 @@ package apiserver
 
 import (
 	"fmt"
-	// All that kube-apiserver's main links for its side effects, so that existing command lines and dashboards find it
-	// (SV-13).
+	// Everything that kube-apiserver's main links for its side effects, which existing command lines and dashboards
+	// rely on (SV-13).
 	_ "time/tzdata" // time zones of cron jobs
 
 	"github.com/spf13/cobra"

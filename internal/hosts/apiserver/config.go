@@ -34,8 +34,8 @@ type config struct {
 	stages *stages
 }
 
-// newConfig makes the configurations in upstream's order (kube-apiserver's NewConfig) and, unless the server is stock,
-// puts our stages in between. The order matters: each configuration copies what the one before it was given.
+// newConfig builds the configurations in upstream's order (kube-apiserver's NewConfig) and, unless the server is stock,
+// inserts our stages. The order matters: each configuration copies what the one before it was given.
 func newConfig(opts *completed) (*config, error) {
 	c := &config{opts: opts}
 
@@ -130,7 +130,7 @@ func newConfig(opts *completed) (*config, error) {
 	if c.stages != nil {
 		services := &c.aggregator.GenericConfig.Config
 		services.RESTOptionsGetter = c.stages.wrapStorage(services.RESTOptionsGetter, aggregatorscheme.Scheme)
-		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
+		// Only the aggregator's handler chain runs, so the filters are wrapped only there.
 		c.stages.wrapAudit(&c.aggregator.GenericConfig.Config)
 		feature.WrapHandlers(&c.aggregator.GenericConfig.Config, c.stages.kernel.Gate, c.stages.kernel.Store, c.stages.systems)
 	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member); err != nil {

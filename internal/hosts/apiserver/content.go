@@ -15,8 +15,7 @@ import (
 )
 
 // readContent reads an object as the server reads the body of a request, with defaults, and converts it. A custom
-// resource is taken as it is: converting it can take a webhook, so that it has to be sent in the version that is asked
-// for.
+// resource is not converted, since that can need a webhook: it has to be sent in the requested version.
 func readContent(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
 	kind := content.GroupVersionKind()
 	for _, known := range []struct {

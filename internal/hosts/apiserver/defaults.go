@@ -13,9 +13,9 @@ import (
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
 
-// The hooks that write what Kubernetes comes with, its roles and priority classes, wait a second before they first try,
-// and the server is not ready before they are done. Here they begin to wait while the server is still being made, and
-// what they ask is held back until it serves.
+// The hooks that create Kubernetes' default roles and priority classes wait a second before they first try, and the
+// server is not ready before they are done. Here they begin to wait while the server is still being built, and their
+// requests are held back until it serves.
 
 // promptHooks lets those hooks wait early. config reaches the server.
 func promptHooks(providers []controlplaneapiserver.RESTStorageProvider, config *rest.Config) {

@@ -18,9 +18,9 @@ var reviews = []schema.GroupResource{
 	{Group: authorizationv1alpha1.GroupName, Resource: "subjectaccessreviews"},
 }
 
-// excludeReviews keeps admission webhooks and policies from our reviews, as upstream keeps them from its own: one that
-// matches everything, and is broken, must not stop people from asking why. Upstream's list is fixed, so that each
-// plugin is told again once it is made.
+// excludeReviews keeps admission webhooks and policies from our reviews, as upstream keeps them from its own: a broken
+// one that matches everything must not stop users from asking why. Upstream's list is fixed, so each plugin gets a new
+// list once it exists.
 func excludeReviews(o *kubeapiserveroptions.AdmissionOptions) {
 	tell := admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
 		if wants, ok := plugin.(initializer.WantsExcludedAdmissionResources); ok {

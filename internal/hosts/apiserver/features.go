@@ -22,7 +22,7 @@ import (
 // no effect while ConditionalAuthorization is off.
 const UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
 
-// UnionReads is not a system of its own: it shows of a list or watch that is not allowed as a whole what is allowed in
+// UnionReads is not a system of its own: it lets a list or watch that is not allowed as a whole show what is allowed in
 // single namespaces, or by name (RD-11). Kubernetes refuses such a list, and software relies on that: it is off by
 // default. It has no effect while ConditionalReads is off.
 const UnionReads featuregate.Feature = "UnionReads"
@@ -36,7 +36,7 @@ func Features() []featuregate.Feature {
 var registerFeatures sync.Once
 
 // RegisterFeatures adds our gates next to Kubernetes' own, on unless they change what stock software sees. It must run
-// before flags are parsed; feature gates are process-wide, so that running it again does nothing.
+// before flags are parsed; feature gates are process-wide, so running it again does nothing.
 func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {
@@ -51,7 +51,7 @@ func RegisterFeatures() error {
 	return err
 }
 
-// closedShards tells that this process, and not its operator, has switched the gate of shards off.
+// closedShards is true if this process, and not its operator, has disabled the gate for shards.
 var closedShards struct {
 	sync.Mutex
 	done bool
@@ -80,7 +80,7 @@ func (s switches) shards() (public bool, _ error) {
 	return false, gate.SetFromMap(map[string]bool{string(genericfeatures.ShardedListAndWatch): false})
 }
 
-// gates reads our feature gates, here and nowhere else. What is off is taken out of the list of systems.
+// gates reads our feature gates; this is the only place. Disabled systems are removed from the list.
 func gates() map[featuregate.Feature]bool {
 	all := map[featuregate.Feature]bool{}
 	for _, f := range Features() {

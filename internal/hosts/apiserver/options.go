@@ -54,7 +54,7 @@ type Options struct {
 	Recheck        string
 	RecheckWatches bool
 
-	// MaxStaleness is how long the policy may not have heard from etcd before everybody is refused; 0 is any time.
+	// MaxStaleness is how old the policy may be before all users are refused; 0 means unlimited.
 	MaxStaleness time.Duration
 
 	// MaxClockSkew is how far the clocks of two replicas may be apart.
@@ -245,7 +245,7 @@ func (o *Options) validateOwn() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// recheck is what the two flags come to.
+// recheck combines the two flags.
 func (o *Options) recheck() streams.Recheck {
 	if o.RecheckWatches {
 		return streams.All
@@ -261,7 +261,7 @@ type completed struct {
 	authz *authzconfig.Plan
 	// switches are the systems that are on.
 	switches
-	// public tells that callers may shard lists and watches.
+	// public is true if callers may shard lists and watches.
 	public bool
 	// member is this server among the replicas on its etcd, and clock is its clock among theirs.
 	member *replicas.Member
@@ -286,7 +286,7 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 		return nil, err
 	}
 	if m := o.Kube.Metrics; m != nil && m.ShowHiddenMetricsForVersion == "" && len(m.DisabledMetrics) == 0 && m.AllowListMapping == nil && m.AllowListMappingManifest == "" {
-		o.Kube.Metrics = nil // with nothing to apply, upstream logs an error about a file that nobody has named
+		o.Kube.Metrics = nil // with nothing to apply, upstream logs an error about a file that was not configured
 	}
 	opts, err := o.Kube.Complete(ctx)
 	if err != nil {

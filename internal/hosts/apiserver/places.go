@@ -40,8 +40,8 @@ func (s serviceAccounts) Follow(changed func()) (cache.InformerSynced, error) {
 	return registration.HasSynced, nil
 }
 
-// namespaceFollower tells readers what becomes of namespaces (RD-13). An informer says so after its lister knows. Of
-// one that is gone nothing is left to be seen.
+// namespaceFollower tells readers about changes of namespaces (RD-13). An informer reports them after its lister knows.
+// Deleted namespaces need no report: nothing in them can be seen.
 type namespaceFollower struct {
 	informers.SharedInformerFactory
 }

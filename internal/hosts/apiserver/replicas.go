@@ -23,7 +23,7 @@ import (
 // successor, after kill -9 too, and need not wait for itself.
 const embeddedID = "embedded-etcd"
 
-// identity tells this server from its replicas.
+// identity identifies this server among its replicas.
 func (o *Options) identity() string {
 	if !o.external() {
 		return embeddedID
@@ -54,8 +54,8 @@ func newMember(opts *completed) (*replicas.Member, error) {
 	return replicas.New(cfg), nil
 }
 
-// joinReplicas registers this server with its replicas and follows what they agree on. The returned function gives the
-// registration back.
+// joinReplicas registers this server with its replicas and follows the record they agree on. The returned function ends
+// the registration.
 func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func(), err error) {
 	if leave, err = opts.member.Attend(ctx, opts.Etcd.StorageConfig); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func readyWhenAgreed(server *genericapiserver.GenericAPIServer, agreed func() er
 	return server.AddReadyzChecks(healthz.NamedCheck("replicas", func(*http.Request) error { return agreed() }))
 }
 
-// replicaNeeds tells the replicas what they have to know: rules that are not enforced (TR-6), and the fields of stored
-// objects (PO-25).
+// replicaNeeds tells the replicas what they have to support: shadow rules (TR-6), and the fields of stored objects
+// (PO-25).
 type replicaNeeds struct{ member *replicas.Member }
 
 func (n replicaNeeds) Need(ctx context.Context, dryRun bool) error {

@@ -119,7 +119,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	return nil
 }
 
-// sayWhatIsOff names the systems that are not there, so that nobody relies on them (SV-13).
+// sayWhatIsOff names the disabled systems, so operators do not rely on them (SV-13).
 func (c *completed) sayWhatIsOff(p *progress) {
 	var off []string
 	for _, f := range c.own.lineup.Gates() {

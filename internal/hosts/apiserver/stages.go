@@ -131,8 +131,8 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	})
 }
 
-// codecs write our refusals in every form in which upstream writes its own: a refusal in another form would tell which
-// of the two it is.
+// codecs write our refusals in every form in which upstream writes its own: a different form would reveal which of the
+// two refused.
 func codecs() runtime.NegotiatedSerializer {
 	if !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
 		return legacyscheme.Codecs
@@ -246,7 +246,7 @@ func (s *stages) provide(providers []controlplaneapiserver.RESTStorageProvider) 
 	return nil
 }
 
-// serves tells which resources of our groups are served: those of systems that are on.
+// serves reports whether a resource of our groups is served: its system must be enabled.
 func (s *stages) serves(resource string) bool {
 	return feature.Serves(s.systems, resource)
 }

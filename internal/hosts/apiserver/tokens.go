@@ -66,7 +66,7 @@ func (o *Options) ensureTokenKey() error {
 	return atomicfile.Replace(o.tokenKeyFile(), narrowedtoken.KeyText(secret), atomicfile.Options{Sync: true, SyncDir: true})
 }
 
-// wrapAuthentication lets systems recognise credentials of their own, ahead of all others. The first one is outermost.
+// wrapAuthentication lets systems recognise their own credentials, ahead of all others. The first one is outermost.
 func (s *stages) wrapAuthentication(generic *genericapiserver.Config) {
 	for i := len(s.systems) - 1; i >= 0; i-- {
 		if own := s.systems[i].Credentials; own != nil {
@@ -75,7 +75,7 @@ func (s *stages) wrapAuthentication(generic *genericapiserver.Config) {
 	}
 }
 
-// quietAudit keeps the bodies of requests out of audit events that a system says so of.
+// quietAudit keeps bodies out of audit events if a system says that they contain a secret.
 type quietAudit struct {
 	audit.PolicyRuleEvaluator
 	systems []feature.System

@@ -19,7 +19,7 @@ const (
 	sessionLife = 12 * time.Hour
 )
 
-// guard lets in the browser that has used the token, and nobody else (EX-1).
+// guard only lets in the browser that has used the token (EX-1).
 //
 // A cookie alone would not do: browsers send it to every port of 127.0.0.1, so a program of another user on this
 // machine could get it. The key reaches the page in the fragment of the address, which is sent to nobody, and is kept
@@ -30,7 +30,7 @@ type guard struct {
 
 	mu    sync.Mutex
 	token string
-	// cookieName tells explorers on one machine apart.
+	// cookieName distinguishes explorers on one machine.
 	cookieName  string
 	cookie, key string
 	until       time.Time
@@ -70,7 +70,7 @@ func (g *guard) admits(r *http.Request) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// policy is what the page may do: run its own scripts, ask this server, and nothing else.
+// policy allows the page only to run its own scripts and to call this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // local refuses what does not come from a browser on this machine that has this address in its bar: a name that

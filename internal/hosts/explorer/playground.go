@@ -108,8 +108,8 @@ func (h *handler) playground(r *http.Request, q playQuestion) (*playAnswer, erro
 	return out, nil
 }
 
-// policyFor is the rule in a policy of its own. A rule that denies stands beside one that allows everything: otherwise
-// nobody would see what it does.
+// policyFor is the rule in a policy of its own. A deny rule is combined with one that allows everything: otherwise it
+// would have no visible effect.
 func policyFor(rule policyv1alpha1.PolicyRule, namespace, who string) ([]byte, error) {
 	rules := []policyv1alpha1.PolicyRule{rule}
 	if rule.Deny {

@@ -18,7 +18,7 @@ type Run func(ctx context.Context, args []string, in io.Reader, out, errOut io.W
 const codeUnanswered = 3
 
 // command is a command line that is made for a screen. Values go into flags of the form --name=value, or behind --, so
-// that none is taken for a flag.
+// none is parsed as a flag.
 type command struct {
 	name  []string
 	flags []string

@@ -16,7 +16,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Answer is what is known of a request without its object. The zero value refuses.
+// Answer is what is known about a request without its object. The zero value refuses.
 type Answer uint8
 
 // The answers.
@@ -31,7 +31,8 @@ const (
 	Allowed
 )
 
-// Decide tells what becomes of a request. Everything that it needs beside its own verb is asked as well.
+// Decide returns the answer to a request. It also asks about everything that the request needs in addition to its own
+// verb.
 func (h *Host) Decide(ctx context.Context, attrs authorizer.Attributes) Answer {
 	answer := h.decide(ctx, attrs)
 	if answer < Depends {
@@ -55,17 +56,17 @@ func (h *Host) decide(ctx context.Context, attrs authorizer.Attributes) Answer {
 	return Denied
 }
 
-// AlsoNeeds is the verb that a request needs beside its own; empty if there is none.
+// AlsoNeeds returns the verb that a request needs in addition to its own; empty if there is none.
 func (h *Host) AlsoNeeds(attrs authorizer.Attributes) string { return h.kernel.Gate.AlsoNeeds(attrs) }
 
-// Blinded are the users and groups who may get objects of a resource and do not hold a verb on them, and whether that
-// is all of them.
+// Blinded returns the users and groups that may get objects of a resource but do not hold a verb on them, and whether
+// the list is complete.
 func (h *Host) Blinded(ctx context.Context, r fieldperm.Resource, verb string) ([]ruleset.Subject, bool) {
 	return policyreview.Blinded(ctx, h.kernel.Gate, h.Snapshot(), r, verb)
 }
 
-// Without are the users and groups who may make a request and do not hold a verb on a resource, and whether that is all
-// of them.
+// Without returns the users and groups that may make a request but do not hold a verb on a resource, and whether the
+// list is complete.
 func (h *Host) Without(ctx context.Context, attrs authorizer.AttributesRecord, r fieldperm.Resource, verb string) ([]ruleset.Subject, bool) {
 	return policyreview.Without(ctx, h.kernel.Gate, h.Snapshot(), attrs, r, verb)
 }
@@ -104,8 +105,8 @@ func (h *Host) Guards(ctx context.Context, attrs authorizer.Attributes) bool {
 	return false
 }
 
-// Serves reports whether a server with these files would know a resource. What it does not know it refuses to
-// everybody.
+// Serves reports whether a server with these files would know a resource. A resource that it does not know is refused
+// for all users.
 func (h *Host) Serves(resource schema.GroupResource) bool {
 	return h.Snapshot().Served.OwnKind(resource) != ""
 }

@@ -16,7 +16,7 @@ type Resource struct {
 	// Name is the plural, with a subresource if it is one.
 	Name       string
 	Namespaced bool
-	// Body is the kind of what is sent, and Own tells that it is that of the resource itself.
+	// Body is the kind of the request body, and Own is true if that is the resource's own kind.
 	Body schema.GroupVersionKind
 	Own  bool
 }

@@ -19,7 +19,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// nodeUser begins the name of every node, all of whom are in the group of nodes.
+// nodeUser is the prefix of the names of nodes, all of which are in the group of nodes.
 const nodeUser = "system:node:"
 
 // exempted names a subject that is exempt, or that has members who are; empty if there is none (SC-8).
@@ -80,10 +80,10 @@ func exemptWarning(binding, who string) string {
 	return fmt.Sprintf("role binding %s is for %s: callers who are exempt from the sidecar are among them, and no rule of Policy holds for those", binding, who)
 }
 
-// advice is what a sidecar knows of its policy that does not hold beside a stock server.
+// advice lists the parts of the policy that have no effect beside a stock server.
 type advice struct {
 	Exempt []string `json:"exempt,omitempty"`
-	// Shown are permissions that hide a field, which everybody sees here who may read the object.
+	// Shown are permissions that hide a field, which here every reader of the object sees.
 	Shown []string `json:"shown,omitempty"`
 	// Audit is the highest level that each audit sink asks for.
 	Audit map[string]string `json:"audit,omitempty"`

@@ -31,8 +31,8 @@ func awaitBuiltin(ctx context.Context, config *rest.Config) (all lists, err erro
 	return all, err
 }
 
-// builtin is what the API server serves by itself: the group versions that it registers when it starts. What custom
-// resource definitions and other servers add is followed by itself.
+// builtin is what the API server itself serves: the group versions that it registers when it starts. What custom
+// resource definitions and other servers add is followed separately.
 func builtin(ctx context.Context, config *rest.Config) (lists, error) {
 	aggregator, err := apiregistrationclient.NewForConfig(config)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	canaryTimeout = 5 * time.Second
 )
 
-// canaryKinds are what it pretends to write, in turn: one path would prove that path only.
+// canaryKinds are the kinds that it pretends to write, in turn: a single path would only prove that path.
 var canaryKinds = []struct{ path, apiVersion, kind string }{
 	{"/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", "coordination.k8s.io/v1", "Lease"},
 	{"/api/v1/namespaces/%s/configmaps/%s", "v1", "ConfigMap"},

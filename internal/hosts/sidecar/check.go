@@ -41,12 +41,12 @@ const (
 // oldest is the first version whose static manifests the webhook can rely on.
 var oldest = version.MustParseGeneric("1.37.0")
 
-// state is what a sidecar says about itself.
+// state is what a sidecar reports about itself.
 type state struct {
 	// Policy and Conditions say why policy is not known, and why conditions are not honoured; empty if all is well.
 	Policy     string `json:"policy,omitempty"`
 	Conditions string `json:"conditions,omitempty"`
-	// Clock says what speaks against the clock.
+	// Clock says why the clock is in doubt.
 	Clock string `json:"clock,omitempty"`
 	advice
 }
@@ -78,7 +78,7 @@ type checker struct {
 	doubt []string
 }
 
-// check lists what is missing or wrong, one line each. Warnings do not keep conditions from being honoured.
+// check lists what is missing or wrong, one line each. Conditions are honoured despite warnings.
 func check(ctx context.Context, dir string) (problems, warnings []string) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func check(ctx context.Context, dir string) (problems, warnings []string) {
 		return []string{err.Error()}, nil
 	}
 	c := &checker{dir: dir, settings: set, files: pki.BesideFiles(dir), now: time.Now}
-	// Each of them relies on those before: what one finds is the cause of what the others would.
+	// Each of them relies on the previous ones: a finding of one is the cause of later findings.
 	for _, one := range []func(context.Context) []string{c.written, c.certificates, c.reached, c.running, c.apiServer, c.registered, c.peers} {
 		if problems = one(ctx); len(problems) > 0 {
 			break

@@ -20,8 +20,8 @@ func newClock(s *settings) *timekeeper.Keeper {
 	return timekeeper.New(timekeeper.Machine(), cmp.Or(s.MaxClockSkew.Duration, timekeeper.DefaultSkew))
 }
 
-// identity tells this sidecar from those of other machines. The one on an embedded etcd is its own successor, after
-// kill -9 too, and need not wait for itself.
+// identity identifies this sidecar among those of other machines. The one on an embedded etcd is its own successor,
+// after kill -9 too, and need not wait for itself.
 func (s *settings) identity(host string) string {
 	if len(s.Etcd.Servers) == 0 {
 		return "embedded-etcd"
@@ -54,7 +54,7 @@ func (s *sidecar) keepTime(ctx context.Context, storage *storagebackend.Config, 
 	}, nil
 }
 
-// silent tells nobody: the sidecar writes no events in the cluster, and what the clock does is in the log already.
+// silent discards events: the sidecar writes none in the cluster, and the log already has the state of the clock.
 type silent struct{}
 
 // Warn implements timekeeper.Teller.

@@ -164,7 +164,7 @@ func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// withoutThem says what a server of its own has, and a stock one has not (TM-16, TK-10).
+// withoutThem says what a Proviso server has and a stock one does not (TM-16, TK-10).
 const withoutThem = "Beside a stock kube-apiserver there are no access requests and no narrowed tokens."
 
 // found ends check with exit code 1, without a further word.

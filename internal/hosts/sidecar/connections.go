@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tracked tells the proof which connections are open.
+// tracked reports open connections to the proof.
 type tracked struct {
 	net.Listener
 	proof *proof

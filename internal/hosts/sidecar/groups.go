@@ -34,8 +34,8 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate
-// tells, and for health checks.
+// genericConfig returns the configuration of an extension API server: it serves the aggregator, which the front-proxy
+// certificate identifies, and health checks.
 func (s *sidecar) genericConfig(listener net.Listener, storage *storagebackend.Config) (*genericapiserver.Config, error) {
 	generic := genericapiserver.NewConfig(policycodec.Codecs)
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
@@ -113,8 +113,8 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 	return nil
 }
 
-// tail serves what systems serve beside the API, as far as a stock server passes it on: live audit events. Who asks has
-// been authenticated and authorized as for everything else here, and the handler asks for more.
+// tail serves what systems serve beside the API, as far as a stock server passes it on: live audit events. The caller
+// has been authenticated and authorized as for everything else here, and the handler checks more.
 func (s *sidecar) tail(next http.Handler) http.Handler {
 	var live http.Handler
 	for _, one := range s.systems {
@@ -133,8 +133,8 @@ func (s *sidecar) tail(next http.Handler) http.Handler {
 	})
 }
 
-// groupVersions are the versions of our groups that are served here. Asking for access takes a server of ours, which
-// sees who impersonates whom (TM-16).
+// groupVersions are the versions of our groups that are served here. Access requests need a Proviso server, which sees
+// who impersonates whom (TM-16).
 func groupVersions() []schema.GroupVersion {
 	return slices.DeleteFunc(policycodec.GroupVersions(), func(gv schema.GroupVersion) bool { return gv.Group == access.GroupName })
 }

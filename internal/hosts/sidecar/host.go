@@ -46,9 +46,9 @@ type parts struct {
 	kinds      feature.Kinds
 	clients    *selfclient.Clients
 	namespaces authorize.Namespaces
-	// clock tells the time; nil trusts that of the machine.
+	// clock is the clock; nil trusts that of the machine.
 	clock snapshot.Clock
-	// ground says what the registry asks of the cluster.
+	// ground answers the registry's questions about the cluster.
 	ground base.Config
 	// spool is where audit events wait; empty if there are no sinks.
 	spool     string
@@ -105,7 +105,7 @@ func compose(p parts) (*composed, error) {
 	if p.settings.ReadObjects {
 		enforced = append(slices.Clone(enforced), reading(p.clients))
 	}
-	// The API server refuses by itself what a writer of RBAC lacks.
+	// The API server itself refuses rights that a writer of RBAC lacks.
 	escalation := base.Escalation(c.kernel)
 	escalation.DeniesOnly = true
 	c.decider, err = webhooks.New(webhooks.Config{
@@ -148,7 +148,7 @@ const (
 
 var errStranger = errors.New("only the API server that this sidecar belongs to may ask here")
 
-// webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
+// webhooks run ahead of everything else. The caller has shown the certificate that init made for it.
 func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {
 	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState, auditPath: s.hookedEvents, metricsPath: legacyregistry.Handler().ServeHTTP}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

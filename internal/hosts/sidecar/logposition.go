@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// beforeBytes is how much of a file, in front of where reading goes on, has to be what was read.
+// beforeBytes is how many bytes of a file, before the position of reading, must equal what was read.
 const beforeBytes = 1 << 10
 
 // position is how far each file of the log was read: the log itself and what was rotated out of it. A file is told from
@@ -33,7 +33,7 @@ type filePosition struct {
 	// Before is a hash of the end of what was read. It says whether a file with this inode is still the same file, and
 	// which file is a copy of it.
 	Before string `json:"before"`
-	// Rotated tells that it was read to its end after it had been rotated: nothing is lost if it is removed.
+	// Rotated is true if it was read to its end after it had been rotated: nothing is lost if it is removed.
 	Rotated bool `json:"rotated,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type unread struct {
 	path   string
 	inode  uint64
 	offset int64
-	// done tells that it was rotated and read to its end.
+	// done is true if it was rotated and read to its end.
 	done bool
 }
 
@@ -138,7 +138,7 @@ func (at position) locate(paths []string) (files []unread, lost int, _ error) {
 	return files, lost, nil
 }
 
-// forget drops what is known of other files than these.
+// forget drops what is known about all files except these.
 func (at *position) forget(files []unread) {
 	at.Head, at.Offset = "", 0
 	at.Files = slices.DeleteFunc(at.Files, func(p filePosition) bool {

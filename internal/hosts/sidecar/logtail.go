@@ -33,7 +33,7 @@ const (
 )
 
 // logTail reads the audit log of the API server and gives each event to the sinks (SC-10). It spools before it moves
-// its position, so that an event may come twice after a crash, and none is lost.
+// its position, so after a crash an event may arrive twice, but none is lost.
 type logTail struct {
 	path, positionPath string
 	sinks              audit.Sink

@@ -25,7 +25,7 @@ import (
 const compareAttempts = 3
 
 // peers compares the policy behind every API server of the cluster (SC-3). Each of them reaches the sidecar of its own
-// machine, so that each is asked.
+// machine, so each is asked.
 func (c *checker) peers(ctx context.Context) []string {
 	servers, err := c.servers(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *checker) samePolicy(ctx context.Context, servers []string) (problems []
 	return problems
 }
 
-// fingerprint tells one store of policy from another: which objects there are, in which version.
+// fingerprint identifies a store of policy: its objects, with their versions.
 func (c *checker) fingerprint(ctx context.Context, server string) (map[string]string, error) {
 	config := c.config(c.files.SidecarCert, c.files.SidecarKey)
 	config.Host = server

@@ -14,12 +14,12 @@ const (
 	// proofWait is how long a request waits for the next proof if the last one has ended: on a busy machine a canary
 	// takes longer than a proof holds. It is well below the timeout of the authorization webhook.
 	proofWait = time.Second
-	// readyLife is how long after a proof the sidecar counts as ready: while nobody needs a proof, there is time
-	// between two canaries.
+	// readyLife is how long after a proof the sidecar counts as ready: while no request needs a proof, canaries are
+	// rare.
 	readyLife = 3 * time.Second
 )
 
-// proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks
+// proof is the interlock (SC-7): conditions are honoured only while it is proven that the API server that asks also
 // calls admission.
 //
 // A proof is made by a nonce that was seen three times: in a question of authorization, in an admission, and in the
@@ -97,7 +97,7 @@ func (p *proof) Admitted(nonce string) string {
 	return refusal(nonce)
 }
 
-// refusal is what the canary must hear.
+// refusal is the error that the canary must receive.
 func refusal(nonce string) string {
 	return "the sidecar refuses what its canary writes, to see that it is asked: " + nonce
 }

@@ -19,7 +19,7 @@ type storedRoles struct{ client rbacclient.RbacV1Interface }
 
 var _ policyreview.RBACRoles = storedRoles{}
 
-// newStoredRoles has a client to itself: who writes many bindings waits for nobody else, and nobody else for them.
+// newStoredRoles has its own client, so a user who writes many bindings does not delay other requests.
 func newStoredRoles(config *rest.Config) (storedRoles, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

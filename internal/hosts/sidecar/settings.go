@@ -48,7 +48,7 @@ type settings struct {
 	MaxClockSkew metav1.Duration `json:"maxClockSkew,omitzero"`
 	// AuditLevel is how much of each request the API server's audit log holds.
 	AuditLevel string `json:"auditLevel"`
-	// ReadObjects lets the sidecar read every object of the cluster, to see what a request sets in motion.
+	// ReadObjects lets the sidecar read every object of the cluster, to check the consequences of a request.
 	ReadObjects bool `json:"readObjects,omitempty"`
 	// AllowInsecureSinks lets audit sinks use http and be on this machine.
 	AllowInsecureSinks bool `json:"allowInsecureSinks,omitempty"`
@@ -78,7 +78,7 @@ const (
 	byName, byAddress       = "externalname", "clusterip"
 	auditByLog, auditByHook = "log", "webhook"
 
-	// masters pass by every authorizer of a stock server, and by admission, so that the cluster can be mended.
+	// masters bypass every authorizer of a stock server, and admission, so the cluster can be repaired.
 	masters = "system:masters"
 )
 

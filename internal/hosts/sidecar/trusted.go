@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/platform/pki"
 )
 
-// trusted tells the requests of the API server that init made a certificate for.
+// trusted returns a check for requests of the API server for which init made a certificate.
 func (s *sidecar) trusted() (func(*http.Request) error, error) {
 	data, err := os.ReadFile(s.files.CACert)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *sidecar) trusted() (func(*http.Request) error, error) {
 	return askers.trusted, nil
 }
 
-// askers are those who may ask. To verify a certificate takes longer than to decide, and each of the few that come is
-// verified once: what it says does not change until something in its chain expires.
+// askers are the callers that may ask. Verifying a certificate takes longer than a decision, so each of the few
+// certificates is verified once: the result does not change until something in its chain expires.
 type askers struct {
 	roots *x509.CertPool
 	now   func() time.Time

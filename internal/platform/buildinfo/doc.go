@@ -1,3 +1,3 @@
-// Package buildinfo says which Proviso this is: its version, the commit it was built from, and the Kubernetes and Go
-// inside.
+// Package buildinfo describes this build of Proviso: its version, the commit it was built from, and its Kubernetes and
+// Go versions.
 package buildinfo

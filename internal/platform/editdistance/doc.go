@@ -1,2 +1,2 @@
-// Package editdistance tells how far one word is from another, for messages that say what was probably meant.
+// Package editdistance measures how far one word is from another, for messages that suggest what was probably meant.
 package editdistance

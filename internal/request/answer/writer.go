@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// Fate is what becomes of a response. The zero value lets nothing out.
+// Fate says what happens to a response. The zero value drops it.
 type Fate int
 
 const (
@@ -29,7 +29,7 @@ var errHeld = errors.New("the connection cannot be taken over: the response is h
 
 // Rule decides about a response.
 type Rule struct {
-	// First is asked once, before the first byte leaves, with the status that the handler sends. Silence is a 200.
+	// First is called once, before the first byte leaves, with the status that the handler sends; 200 if it sends none.
 	First func(code int) Fate
 	// Limit is how many bytes are held; a longer response is dropped. Zero means no limit.
 	Limit int
@@ -41,7 +41,7 @@ type Rule struct {
 type Writer struct {
 	http.ResponseWriter
 	rule Rule
-	// before are the headers that were there first. Those of a response that does not leave do not leave either.
+	// before are the headers set before the handler ran. Headers of a dropped response are dropped with it.
 	before http.Header
 	begun  bool
 	fate   Fate
@@ -55,7 +55,7 @@ var (
 	_ http.Hijacker                        = (*Writer)(nil)
 )
 
-// Serve lets a handler answer under a rule. What is held afterwards is for the caller to release or to replace.
+// Serve runs a handler under a rule. The caller then releases or replaces a held response.
 func Serve(next http.Handler, w http.ResponseWriter, r *http.Request, rule Rule) *Writer {
 	a := &Writer{ResponseWriter: w, rule: rule, before: w.Header().Clone()}
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), r)
@@ -69,7 +69,7 @@ func Serve(next http.Handler, w http.ResponseWriter, r *http.Request, rule Rule)
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (a *Writer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// begin asks once what becomes of the response.
+// begin decides once what happens to the response.
 func (a *Writer) begin(code int) {
 	if a.begun {
 		return
@@ -115,7 +115,7 @@ func (a *Writer) writeLines() error {
 	}
 }
 
-// Flush implements http.Flusher. What is held stays held.
+// Flush implements http.Flusher. A held response stays held.
 func (a *Writer) Flush() {
 	a.begin(http.StatusOK)
 	if flusher, ok := a.ResponseWriter.(http.Flusher); ok && (a.fate == Pass || a.fate == ByLine) {
@@ -139,22 +139,22 @@ func (a *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return hijacker.Hijack()
 }
 
-// Fate is what has become of the response.
+// Fate returns what happened to the response.
 func (a *Writer) Fate() Fate { return a.fate }
 
 // Code is the status that the handler sent.
 func (a *Writer) Code() int { return a.code }
 
-// Body is what is held.
+// Body returns the held bytes.
 func (a *Writer) Body() []byte { return a.body.Bytes() }
 
-// Release lets out what is held, with another body if there is one.
+// Release sends the held response, with another body if one is given.
 func (a *Writer) Release(body []byte) {
 	a.ResponseWriter.WriteHeader(a.code)
 	_, _ = a.ResponseWriter.Write(body) // the client is gone
 }
 
-// Forget takes the headers of the response away. Whatever is written next replaces it.
+// Forget removes the headers of the response. What is written next replaces it.
 func (a *Writer) Forget() http.ResponseWriter {
 	clear(a.Header())
 	maps.Copy(a.Header(), a.before)

@@ -19,11 +19,11 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Access is the last link of the chain: what was granted to people who asked for it (TM-11). Every deny ahead of it
-// wins over it, and a request was made possible by a grant if and only if this link allowed it.
+// Access is the last link of the chain: it allows what access requests have granted (TM-11). Every deny ahead of it
+// wins, and a grant made a request possible if and only if this link allowed it.
 type Access struct {
 	store *snapshot.Store
-	// tier decides by the roles of grants, which stand in an index of their own.
+	// tier decides by the roles of grants, which are in a separate index.
 	tier Tier
 }
 
@@ -32,7 +32,7 @@ func NewAccess(store *snapshot.Store) *Access {
 	return &Access{store: store, tier: Tier{tier: ruleset.TierMaster, label: "access", store: store, local: nowhere{}}}
 }
 
-// ServedBy says what is served in this process. Without it nothing is, and selectors imply nothing.
+// ServedBy sets which resources this process serves. Without it, none are, and selectors imply nothing.
 func (a *Access) ServedBy(local Local) *Access {
 	a.tier.local = local
 	return a
@@ -43,7 +43,7 @@ var (
 	_ opener                = (*Access)(nil)
 )
 
-// Authorize folds conditions, as a tier does.
+// Authorize folds conditions like a tier.
 func (a *Access) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	return a.fold(ctx, attrs, lists{})
 }
@@ -52,17 +52,17 @@ func (a *Access) fold(ctx context.Context, attrs authorizer.Attributes, how list
 	return foldOpen(a.open(ctx, attrs, how))
 }
 
-// ConditionsAwareAuthorize decides, or says under which conditions.
+// ConditionsAwareAuthorize decides, or returns the conditions of the decision.
 func (a *Access) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return decisionOf(a.open(ctx, attrs, lists{}))
 }
 
-// EvaluateConditions decides a set that this link answered.
+// EvaluateConditions decides a set that this link returned.
 func (a *Access) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return evaluateSets(ctx, a.tier.label, d, data)
 }
 
-// open is one look-up for those to whom nothing was granted.
+// open costs one look-up for users without grants.
 func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap, at := a.now(ctx)
 	none := authorizer.ConditionsAwareDecisionNoOpinion("", nil)
@@ -96,7 +96,7 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 	return none, nil
 }
 
-// grantedBy is why a rule allows a request.
+// grantedBy returns why a rule allows a request.
 func grantedBy(ix *access.Index, hit ruleset.Hit) string {
 	if g := ix.ByWhat(hit.Subject()); g != nil {
 		return g.Reason()
@@ -104,7 +104,7 @@ func grantedBy(ix *access.Index, hit ruleset.Hit) string {
 	return "an AccessRule lists the user, or a group of theirs"
 }
 
-// now is the policy of a request, and its instant.
+// now returns the policy and the instant of a request.
 func (a *Access) now(ctx context.Context) (*snapshot.Snapshot, time.Time) {
 	if holder := requestctx.From(ctx); holder != nil && holder.Snapshot != nil {
 		return holder.Snapshot, holder.Instant
@@ -118,7 +118,7 @@ func (a *Access) RulesFor(ctx context.Context, u user.Info, _ string) ([]authori
 	return nil, nil, snap.Access.Has(u, at), nil
 }
 
-// Granted are the grants that may have made a request possible which this link has allowed.
+// Granted returns the grants that may have made possible a request that this link has allowed.
 func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (grants []*access.Grant) {
 	snap, at := a.now(ctx)
 	for _, who := range snap.Access.Stands(attrs, at) {
@@ -140,21 +140,21 @@ func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (gran
 }
 
 // AnnotationSinks names, in the audit event of a request that a rule with breakGlass made possible, the audit sinks
-// that get it whatever they want.
+// that get the event whatever their own rules say.
 const AnnotationSinks = accessv1alpha1.GroupName + "/sinks"
 
 // AnnotationAsked is, in the audit event of the request that creates an AccessRequest by break-glass, its uid.
 const AnnotationAsked = accessv1alpha1.GroupName + "/asked"
 
-// annotateGrant says in the audit event what made possible what a link of the chain has allowed.
+// annotateGrant writes the grants behind a request that a link of the chain has allowed into the audit event.
 func (g *Gate) annotateGrant(ctx context.Context, attrs authorizer.Attributes, by string) {
 	if by == links.Access && wanted(ctx) {
 		AnnotateGrants(ctx, g.Chain.Granted(ctx, attrs))
 	}
 }
 
-// AnnotateRead is the same of a read, or of what is seen of it, that a verdict lets through. Of one that is open the
-// grants are those that can show an object.
+// AnnotateRead does the same for a read that a verdict lets through, whole or in part. For an open verdict it writes
+// the grants that can show an object.
 func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v Verdict) {
 	if v.Answer != Open || !wanted(ctx) {
 		g.annotateGrant(ctx, attrs, v.By)
@@ -171,7 +171,7 @@ func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v 
 	AnnotateGrants(ctx, grants)
 }
 
-// granted are the namespaces for which something is granted to the caller of a request.
+// granted lists the namespaces in which the caller of a request holds a grant.
 func (g *Gate) granted(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) []string {
 	if g.Chain.access() == nil || snap == nil || attrs.GetUser() == nil || !usesGrants(attrs.GetUser()) {
 		return nil
@@ -179,8 +179,8 @@ func (g *Gate) granted(ctx context.Context, snap *snapshot.Snapshot, attrs autho
 	return snap.Access.Places(attrs.GetUser(), requestctx.InstantOf(ctx))
 }
 
-// AnnotateGrants says in the audit event which grants made a request possible. It can be called again: an annotation is
-// never changed, so that further grants are in further ones.
+// AnnotateGrants writes into the audit event which grants made a request possible. It can be called again: an
+// annotation is never changed, so later grants get further annotations.
 func AnnotateGrants(ctx context.Context, grants []*access.Grant) {
 	if len(grants) == 0 || !wanted(ctx) {
 		return
@@ -207,8 +207,8 @@ func AnnotateGrants(ctx context.Context, grants []*access.Grant) {
 	}
 }
 
-// MostGrantAnnotations is how many annotations of one meaning an audit event has at most. A request is asked about
-// once for each of its fields at most, and few people have more grants than this.
+// MostGrantAnnotations is the maximum number of annotations of one meaning in an audit event. A request is asked about
+// at most once per field, and few users have more grants than this.
 const MostGrantAnnotations = 32
 
 func numbered(key string, n int) string {
@@ -218,7 +218,7 @@ func numbered(key string, n int) string {
 	return fmt.Sprintf("%s-%d", key, n)
 }
 
-// Numbered are all values of an annotation that an audit event may have more than once.
+// Numbered returns all values of an annotation that an audit event may have more than once.
 func Numbered(annotations map[string]string, key string) (values []string) {
 	if annotations[accessv1alpha1.AnnotationRequest] == "" {
 		return nil
@@ -231,7 +231,7 @@ func Numbered(annotations map[string]string, key string) (values []string) {
 	return values
 }
 
-// Granted are the grants that may have made a request possible which the link of grants has allowed.
+// Granted returns the grants that may have made possible a request that the Access link has allowed.
 func (c *Chain) Granted(ctx context.Context, attrs authorizer.Attributes) []*access.Grant {
 	if a := c.access(); a != nil {
 		return a.Granted(ctx, c.Scoped(attrs))
@@ -239,7 +239,7 @@ func (c *Chain) Granted(ctx context.Context, attrs authorizer.Attributes) []*acc
 	return nil
 }
 
-// access is the link of grants; nil if there is none.
+// access returns the Access link; nil if there is none.
 func (c *Chain) access() *Access {
 	for _, link := range c.Links() {
 		if a, ok := link.Authorizer.(*Access); ok {

@@ -14,25 +14,26 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// errOutdated says that selectors have to be computed.
+// errOutdated means that the selectors have to be computed again.
 var errOutdated = errors.New("the selectors are computed from something else than before")
 
-// basis is all that narrowTo looks at beside the request. A rule that is compiled again counts as another one.
+// basis is everything that narrowTo looks at except the request. A rule that was compiled again counts as a different
+// one.
 type basis struct {
 	rules []basisRule
-	// asks tells that single objects can be asked about.
+	// asks is true if single objects can be asked about.
 	asks   bool
 	fields []expr.SelectableField
 }
 
-// basisRule is one rule: the pointers tell compiled rules apart, which never change.
+// basisRule is one rule: the pointers identify compiled rules, which never change.
 type basisRule struct {
 	compiled *rulecondition.Compiled
 	policy   *policyv1alpha1.PolicyRule
 	rbac     *rbacv1.PolicyRule
 	names    []string
 	byDelete bool
-	// unseen is why selectors do not see what the condition does.
+	// unseen is why selectors do not see the same object as the condition.
 	unseen string
 	// sight is what the condition sees of an object.
 	sight string

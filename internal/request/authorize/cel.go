@@ -16,13 +16,14 @@ type CELConditions struct {
 	programs *expr.Cache
 }
 
-// NewCELConditions returns an evaluator with a cache of its own: what others send must not push out what is stored.
+// NewCELConditions returns an evaluator with its own cache: conditions from outside must not evict those of stored
+// rules.
 func NewCELConditions(compiler *expr.Compiler) *CELConditions {
 	return &CELConditions{programs: expr.NewCache(compiler)}
 }
 
-// Evaluate compiles the condition, or takes it from the cache, and evaluates it. It does neither for a client that has
-// left.
+// Evaluate compiles the condition, or takes it from the cache, and evaluates it. It does neither if the client has
+// disconnected.
 func (e *CELConditions) Evaluate(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) (bool, error) {
 	if c.GetType() != expr.TypeCEL {
 		return false, fmt.Errorf("conditions of type %q cannot be evaluated here", c.GetType())
@@ -46,7 +47,7 @@ func (e *CELConditions) Compile(source string) (*expr.Program, error) {
 	return program, nil
 }
 
-// requestOf is what a condition that still mentions the request can know of it at admission.
+// requestOf returns what a condition that still mentions the request can know of it in admission.
 func requestOf(data authorizer.ConditionsData) *expr.Request {
 	resource := data.GetResource()
 	r := &expr.Request{

@@ -23,18 +23,19 @@ type Link struct {
 	Authorizer authorizer.Authorizer
 	// Type is the type of a configured authorizer, as the configuration spells it; empty for what cannot be configured.
 	Type string
-	// FailOpen turns the failure of a Deny condition into NoOpinion instead of Deny. It exists for webhooks that are
-	// configured so; nothing of ours sets it.
+	// FailOpen turns the failure of a Deny condition into NoOpinion instead of Deny. Only webhooks that are configured
+	// to fail open set it.
 	FailOpen bool
 }
 
-// The types of configured authorizers that are told apart. Their names are free text, and decide nothing.
+// The types of configured authorizers that are treated differently. Their names are free text and decide nothing.
 const (
 	TypeWebhook = "Webhook"
 	TypeNode    = "Node"
 )
 
-// isOurs reports whether the link is one that the server makes itself, by its name. A configured one can have any name.
+// isOurs reports whether the link is the one of this name that the server creates itself. A configured link can have
+// any name.
 func (l Link) isOurs(name string) bool { return l.Type == "" && l.Name == name }
 
 // GrantsAreKnown reports whether a link without rules grants nothing, or nothing that has to be looked up.
@@ -42,20 +43,20 @@ func (l Link) GrantsAreKnown() bool {
 	return l.Type == TypeNode || l.Type == "" && links.WithoutRules(l.Name)
 }
 
-// Chain asks its links in order. It is lazy: at the first answer that can become Allow the walk stops, and what is left
-// of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that
-// asking every link with all the data would have given.
+// Chain asks its links in order. It is lazy: the walk stops at the first answer that can become Allow. The rest of it
+// happens in admission, if the links so far turn out to have no opinion. It gives exactly the decision that asking
+// every link with all the data would have given.
 type Chain struct {
 	links atomic.Pointer[[]Link]
-	scope Scope // nil if every right counts where it is held
+	scope Scope // nil if a right counts in the namespace in which it is held
 }
 
-// Scope knows requests whose right must be held cluster-wide although they are made in a namespace.
+// Scope knows the requests in a namespace for which the right must be held cluster-wide.
 type Scope interface {
 	ClusterWide(authorizer.Attributes) bool
 }
 
-// NewChain returns a chain of the given links, for which every right counts where it is held.
+// NewChain returns a chain of the given links in which a right counts in the namespace in which it is held.
 func NewChain(links ...Link) (*Chain, error) { return NewScopedChain(nil, links...) }
 
 // NewScopedChain returns a chain of the given links.
@@ -64,11 +65,11 @@ func NewScopedChain(scope Scope, links ...Link) (*Chain, error) {
 	return c, c.Replace(links...)
 }
 
-// With is a chain of other links with the same scope.
+// With returns a chain of other links with the same scope.
 func (c *Chain) With(links ...Link) (*Chain, error) { return NewScopedChain(c.scope, links...) }
 
-// Replace swaps the links, as a reloaded configuration does. Requests in flight end with the links they began with. It
-// checks that every link has a name of its own, since decisions are traced by name; on error nothing changes.
+// Replace swaps the links when the configuration is reloaded. Requests in flight finish with the links they began with.
+// Every link must have a unique name, since decisions are traced by name; on error nothing changes.
 func (c *Chain) Replace(links ...Link) error {
 	if len(links) == 0 {
 		return errors.New("authorizer chain: at least one authorizer is needed")
@@ -87,10 +88,10 @@ func (c *Chain) Replace(links ...Link) error {
 	return nil
 }
 
-// Links lists the chain, for reviews and tests.
+// Links returns the links, for reviews and tests.
 func (c *Chain) Links() []Link { return *c.links.Load() }
 
-// Relinked is the chain with other authorizers in the places of its own: same names, same order.
+// Relinked returns the chain with other authorizers in place of its own: same names, same order.
 func (c *Chain) Relinked(as func(at int, link Link) authorizer.Authorizer) *Chain {
 	links := slices.Clone(c.Links())
 	for i := range links {
@@ -102,28 +103,28 @@ func (c *Chain) Relinked(as func(at int, link Link) authorizer.Authorizer) *Chai
 }
 
 // Partial is what the chain knows before it has seen the object. It is not a decision on the request yet: Gate.Decide
-// makes one of it. The zero value refuses.
+// turns it into one. The zero value refuses.
 type Partial struct {
 	// Decision is final unless Pending is set.
 	Decision authorizer.Decision
 	Reason   string
-	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed
-	// closed, and that belongs in audit and metrics, but it is not the server's error.
+	// Err is why links could not answer. Failed holds the errors of conditions that need no object: they failed closed,
+	// which belongs in audit and metrics, but it is not an error of the server.
 	Err    error
 	Failed error
-	// Authorizer names the link that decided, or that allows unless a condition of Pending says otherwise.
+	// Authorizer names the link that decided, or the link that allows unless a condition in Pending prevents it.
 	Authorizer string
 	// Waits names the links whose conditions Pending is about, for people; set with it.
 	Waits string
-	// Types are the types of the conditions that Pending has so far, as in requestctx.Outcome.
+	// Types are the types of the conditions in Pending so far, as in requestctx.Outcome.
 	Types string
-	// Pending is what remains to be asked; set only if the request can still become allowed.
+	// Pending is what remains to be decided; set only if the request can still become allowed.
 	Pending requestctx.Pending
 	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to
 	// Deny or NoOpinion.
 	Denies requestctx.Pending
 
-	// rest is the walk behind Pending or Denies.
+	// rest is the walk to resume for Pending or Denies.
 	rest *pending
 }
 
@@ -132,7 +133,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Partial
 	return c.decide(ctx, attrs, lists{})
 }
 
-// decide is Decide for a list or watch that is asked about in a certain way.
+// decide is Decide with a choice of how a list or watch is asked about.
 func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lists) Partial {
 	var r record
 	w := c.Walk(attrs)
@@ -145,7 +146,7 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 			r.note(link.Name, d.Reason(), d.Error())
 			continue
 		case d.IsDeny():
-			// Whatever was conditional before could only have denied too.
+			// The conditional answers before this one could only have denied too.
 			v := Partial{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
 			if v.Err = d.Error(); FailedClosed(v.Err) {
 				v.Failed, v.Err = v.Err, nil
@@ -159,7 +160,7 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 			p := a.waiting(pending{walk: w, record: r.kept()})
 			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Waits: deciders(w.kept), Types: typesOf(w.kept), Pending: p, rest: p}
 		}
-		// Only denies are possible here: a later link of the chain has to allow.
+		// Only denies are possible here: a later link must allow.
 	}
 	v := Partial{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
 	if len(w.kept) > 0 {
@@ -170,13 +171,13 @@ func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lis
 	return v
 }
 
-// outcome is the verdict as it stands, without what is pending.
+// outcome is the decision as it stands, without what is pending.
 func (v Partial) outcome() requestctx.Outcome {
 	return requestctx.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
 }
 
-// Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has
-// answered without one.
+// Fold returns the decision where no condition will be evaluated. It continues the walk and does not ask a link again
+// that has answered without a condition.
 func (v Partial) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 	decision, reason, _, err := v.fold(ctx)
 	return decision, reason, err
@@ -190,7 +191,7 @@ func (v Partial) fold(ctx context.Context) (_ authorizer.Decision, reason, by st
 	return v.rest.walk.fold(ctx, v.rest.record.copy())
 }
 
-// selected is what is known where the list will not be narrowed: selectors that imply a condition count.
+// selected is the partial decision if the list will not be narrowed: then selectors that imply a condition count.
 func (v Partial) selected() Partial {
 	if v.rest != nil && v.rest.walk.how != (lists{}) {
 		rest := *v.rest
@@ -200,7 +201,7 @@ func (v Partial) selected() Partial {
 	return v
 }
 
-// Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
+// Scoped returns the request as the links see it: without its namespace if the right to it must be held cluster-wide.
 func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
 	if c.scope != nil && c.scope.ClusterWide(attrs) {
 		return clusterWide{attrs}
@@ -219,7 +220,7 @@ func (a *answer) canBecome(decision authorizer.Decision) bool {
 	return canBecome(a.decision, decision)
 }
 
-// canBecome reports whether a decision is possible, without making upstream's set of all that are.
+// canBecome reports whether a decision is possible, without building upstream's set of all possible ones.
 func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decision) bool {
 	if !d.IsConditionsMap() {
 		return d.PossibleDecisions().Has(decision)
@@ -238,15 +239,15 @@ func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decisio
 	return decision == authorizer.DecisionNoOpinion
 }
 
-// pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that
-// a policy changed meanwhile does not change the outcome.
+// pending is a walk that waits for the object. It uses the snapshot pinned in the request's State, so a policy change
+// in the meantime does not change the outcome.
 type pending struct {
 	walk Walk
-	// record is nil if nobody had anything to say.
+	// record is nil if no link had anything to say.
 	record *record
 }
 
-// waiting finds a place for what waits for an answer.
+// waiting finds memory for a walk that waits for the object.
 func (a *answer) waiting(p pending) *pending {
 	var place *pending
 	if a.set != nil {
@@ -289,8 +290,8 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 	}
 }
 
-// deciders names the links on whose conditions it depends whether the last of them decides: its own, or those of the
-// denies before an allow that has none.
+// deciders names the links whose conditions determine whether the last link decides: that link, or, if it allows
+// without a condition, the denies before it.
 func deciders(all []kept) string {
 	last := all[len(all)-1]
 	if a := last.answer(); a.isOpen() {
@@ -299,7 +300,7 @@ func deciders(all []kept) string {
 	return names(all[:len(all)-1])
 }
 
-// names lists whose conditions they are.
+// names lists the links that the conditions belong to.
 func names(all []kept) string {
 	list := make([]string, len(all))
 	for i, a := range all {
@@ -372,7 +373,7 @@ func conditionIDs(d authorizer.ConditionsAwareDecision) []string {
 
 var _ authorizer.RuleResolver = (*Chain)(nil)
 
-// RulesFor joins what the links that can list rules say (SelfSubjectRulesReview).
+// RulesFor joins the rules of the links that can list them (SelfSubjectRulesReview).
 func (c *Chain) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo

@@ -15,16 +15,17 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Facts is what admission knows, in the form that CEL reads. The enforcer hands it over as ConditionsData; whatever is
+// Facts is what admission knows, in the form that CEL reads. The enforcer passes it as ConditionsData; an object
 // converted for one condition is kept for the next.
 type Facts interface {
 	authorizer.ConditionsData
 	Expr() *expr.Data
-	// Trusted returns an error if what conditions would see is not what will be done; nothing is then decided by them.
+	// Trusted returns an error if conditions would see something else than what will be done; then they must not
+	// decide.
 	Trusted() error
 }
 
-// Evicting is Facts that can also tell what an eviction deletes.
+// Evicting is Facts that also know what an eviction deletes.
 type Evicting interface {
 	// Evicted is the deletion of the pod.
 	Evicted(ctx context.Context) *expr.Data
@@ -32,17 +33,17 @@ type Evicting interface {
 
 var errNoPod = errors.New("the pod that the eviction would delete is not known")
 
-// ruleCondition is a rule's condition with the request bound to it. Its text is only made for people.
+// ruleCondition is a rule's condition with the request bound to it. Its text is only generated for people.
 type ruleCondition struct {
 	hit      ruleset.Hit
 	compiled *rulecondition.Compiled
 	rule     expr.Condition
 	residual expr.Residual
-	// attrs are what the request can be read from if the residual has none: only people need it then.
+	// attrs are the source of the request if the residual has none: then only people need it.
 	attrs authorizer.Attributes
 }
 
-// decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that
+// decide evaluates the condition with the request alone. A rule that denies the delete in an eviction is about that
 // delete.
 func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	if c.hit.ByDelete() {
@@ -56,7 +57,7 @@ func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Findi
 
 var _ authorizer.Condition = (*ruleCondition)(nil)
 
-// bind takes a rule out of the index. A name that the request did not say is part of the condition.
+// bind takes a rule from the index. If the request has no name, the names of the rule are part of the condition.
 func (c *ruleCondition) bind(hit ruleset.Hit) {
 	c.hit, c.compiled, c.residual, c.attrs = hit, rulecondition.Of(hit), expr.Residual{}, nil
 	c.rule = c.compiled.Condition
@@ -75,7 +76,7 @@ func (c *ruleCondition) GetType() string        { return c.residual.Type() }
 func (c *ruleCondition) GetCondition() string   { return c.shown().Text() }
 func (c *ruleCondition) GetDescription() string { return c.compiled.Description }
 
-// shown is the residual with its request.
+// shown returns the residual with its request.
 func (c *ruleCondition) shown() expr.Residual {
 	if c.attrs == nil {
 		return c.residual
@@ -83,7 +84,7 @@ func (c *ruleCondition) shown() expr.Residual {
 	return expr.Undecided(c.residual.Condition(), expr.NewRequest(c.attrs), c.residual.Effect()).Residual()
 }
 
-// Evaluate needs facts that the enforcer made; other data is converted on the spot.
+// Evaluate expects facts from the enforcer; other data is converted on the spot.
 func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 	facts := FactsOf(ctx, data)
 	if c.hit.ByDelete() {
@@ -100,7 +101,7 @@ func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.Conditions
 	return authorizer.ConditionEvaluationResultBoolean(holds)
 }
 
-// Values are the values of the parts of a condition, for people: only a rule's condition has some.
+// Values returns the values of the parts of a condition, for people. Only a rule's condition has any.
 func Values(ctx context.Context, condition authorizer.Condition, data authorizer.ConditionsData) []expr.PartValue {
 	c, ok := condition.(*ruleCondition)
 	if !ok || c.hit.ByDelete() {
@@ -117,7 +118,7 @@ func (c *ruleCondition) describe() string {
 	return fmt.Sprintf("denied by condition %q", c.GetID())
 }
 
-// always is the allow of an unconditional rule that stands beside conditional denies.
+// always is the allow of an unconditional rule beside conditional denies.
 func always(reason string) authorizer.Condition {
 	return authorizer.GenericCondition{
 		ID: expr.IDDomain + "/unconditional", Type: expr.TypeCEL, Condition: "true", Description: reason,
@@ -133,8 +134,8 @@ func selected(c *ruleCondition, req *expr.Request, served *snapshot.Served) bool
 	return isList(req.Verb) && req.Subresource == "" && seenAsSelected(c, req, served) == nil && expr.Implied(c.rule, req, selectable(served, req))
 }
 
-// conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over
-// consecutive ones, the denies in the first (CA-1).
+// conditionSets builds the decision. Equal conditions appear once; conditions that do not fit into one set are split
+// over consecutive sets, the denies in the first (CA-1).
 func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
 	denies, allows = unique(denies), unique(allows)
 	const limit = authorizer.MaxConditionsPerMap
@@ -149,8 +150,8 @@ func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsA
 	return manySets(denies, allows)
 }
 
-// oneSet is what nearly every decision is. It is called deep down a request's stack, and takes as little of it as it
-// can: making a stack larger costs more than deciding.
+// oneSet builds the common case, a decision of one set. It is called deep in a request's stack and uses as little stack
+// as it can: growing a stack costs more than deciding.
 func oneSet(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
 	vetted := vet(denies, allows)
 	d := authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows)
@@ -171,9 +172,9 @@ func manySets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareD
 	return union.ToDecision()
 }
 
-// vettedSet is conditions of ours while upstream makes a set of them. It would check IDs and types with regular
-// expressions, every time, which takes longer than all the rest of a decision. Ours are unique here, and label keys by
-// how they were made when the rule was compiled: they are shown to the check as numbers.
+// vettedSet holds conditions of ours while upstream builds a set from them. Upstream would check IDs and types with
+// regular expressions every time, which takes longer than the rest of the decision. Ours are unique here, and the
+// compiler of the rule made them valid label keys, so the check sees numbers instead.
 type vettedSet []vetted
 
 type vetted struct {
@@ -245,7 +246,7 @@ func anyOf(conditions []authorizer.Condition) authorizer.Condition {
 					return r
 				}
 				if !r.IsFalse() {
-					result = r // it denies too, but one that holds says why
+					result = r // it denies too, but prefer a condition that holds: it says why
 				}
 			}
 			return result
@@ -253,7 +254,7 @@ func anyOf(conditions []authorizer.Condition) authorizer.Condition {
 	}
 }
 
-// evaluateSets decides what conditionSets made and says which condition was in the way.
+// evaluateSets decides a result of conditionSets and names the condition that decided against the request.
 func evaluateSets(ctx context.Context, label string, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	if d.IsUnion() {
 		var reasons []string

@@ -11,9 +11,9 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// What all sets of conditions have in common, whether rules, webhooks or the author of a review made them.
+// Common to all sets of conditions, whether they come from rules, webhooks or the author of a review.
 
-// FactsOf is what the enforcer knows. From others it takes what upstream's interface offers.
+// FactsOf returns what the enforcer knows. Data from another source is read through upstream's interface.
 func FactsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
 	if f, ok := data.(Facts); ok {
 		return f.Expr()
@@ -45,7 +45,7 @@ func CheckCondition(text, description string) error {
 	return nil
 }
 
-// Unmet names the conditions that would have had to hold (CA-10). It names the first few: a review lists them all.
+// Unmet names the conditions that would have had to hold (CA-10). It names only the first few: a review lists them all.
 func Unmet(m authorizer.ConditionsMap) string { return unmet(m.AllowConditions()) }
 
 func unmet(allows iter.Seq[authorizer.Condition]) string {

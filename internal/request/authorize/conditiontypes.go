@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// typeSet collects the types of conditions, for metrics (CA-21). There is one, nearly always.
+// typeSet collects the types of conditions, for metrics (CA-21). Nearly always there is one.
 type typeSet struct {
 	first string
 	more  []string

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Counted is a tier whose decisions are counted, by upstream's names for them, where and when upstream's metrics count
-// those of an authorizer. Upstream's own would hide the tier.
+// Counted wraps a tier and counts its decisions, under upstream's names, where and when upstream's metrics count those
+// of an authorizer. Upstream's own wrapper would hide the tier.
 func Counted(t *Tier, count func(outcome string)) authorizer.Authorizer { return &counted{t, count} }
 
 type counted struct {
@@ -15,7 +15,7 @@ type counted struct {
 	counts func(outcome string)
 }
 
-// uncounted is another name for a tier, whose own is one of its methods.
+// uncounted is an alias of Tier for embedding: a field called Tier would clash with the method Tier.
 type uncounted = Tier
 
 var (
@@ -56,7 +56,7 @@ func (c *counted) EvaluateConditions(ctx context.Context, d authorizer.Condition
 	return decision, reason, err
 }
 
-// count counts a final decision. No opinion is none.
+// count counts a final decision. NoOpinion is not counted.
 func count(counts func(outcome string), d authorizer.Decision) {
 	switch d {
 	case authorizer.DecisionAllow:

@@ -10,18 +10,18 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Answer is what is known of a request before its object. The zero value denies.
+// Answer is what is known about a request before its object. The zero value denies.
 type Answer int
 
 // The answers.
 const (
-	// Denied: a rule or an authorizer says no, whatever the object is.
+	// Denied: a rule or an authorizer denies it, whatever the object is.
 	Denied Answer = iota
 	// Unanswered: nothing here allows the request. A server refuses it; beside another server, that one may allow it.
 	Unanswered
 	// Allowed: whatever the object is.
 	Allowed
-	// Open: allowed if the object, or the fields that change, are such.
+	// Open: it depends on the object, or on the fields that change.
 	Open
 )
 
@@ -37,7 +37,7 @@ type Verdict struct {
 	Pass requestctx.Pass
 
 	known Partial
-	// unselectable is why a list that is allowed under a condition cannot be narrowed.
+	// unselectable says why a list that is allowed under a condition cannot be narrowed.
 	unselectable error
 }
 
@@ -94,7 +94,7 @@ func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narro
 	return known.verdict(Unanswered, known.Reason, requestctx.Pass{})
 }
 
-// Unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
+// Unseen returns why no stage will look at the object of the request, so conditions on it fold; nil if one will.
 func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 	if !g.conditional {
 		return errOff
@@ -103,7 +103,7 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 }
 
 // read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
-// the state that is read, and a list or watch shows what selectors can tell apart, or what each object is found to be.
+// the state that is read, and a list or watch is narrowed by selectors or by a check of each object.
 func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
 	if others, limits := v.apart(); limits != nil {
 		return g.within(ctx, v, limits, g.read(ctx, others, snap, attrs, by), snap, attrs)
@@ -124,7 +124,7 @@ func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, att
 	}
 	n, err := v.narrow(ctx, snap.Served, by, g.reading != nil && g.reading.Asks(attrs) == nil)
 	if isUnreadable(err) {
-		// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
+		// The narrowing filter reports what is wrong with the selector, as Kubernetes does; here it selects nothing.
 		n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, att
 }
 
 // overridesDeny reports whether a deny without a condition comes after conditions that allow: where they are met, the
-// link ahead of it has decided, in reads as in writes (PO-7).
+// link ahead has decided, in reads as in writes (PO-7).
 func (v Partial) overridesDeny(ctx context.Context) bool {
 	if v.rest == nil {
 		return false
@@ -159,7 +159,7 @@ func (v Partial) verdict(answer Answer, reason string, pass requestctx.Pass) Ver
 	return Verdict{Answer: answer, By: v.Authorizer, Reason: reason, Err: v.Err, Pass: pass, known: v}
 }
 
-// folded is what is known where no condition is evaluated, and why that is so.
+// folded is the partial decision if no condition is evaluated, with the reason.
 func (v Partial) folded(ctx context.Context, unseen error) Partial {
 	out := Partial{Failed: v.Failed}
 	out.Decision, out.Reason, out.Authorizer, out.Err = v.fold(ctx)
@@ -169,25 +169,25 @@ func (v Partial) folded(ctx context.Context, unseen error) Partial {
 	return out
 }
 
-// Hangs reports whether admission has to look at the object before the verdict holds.
+// Hangs reports whether the verdict is not final until admission has looked at the object.
 func (v Verdict) Hangs() bool {
 	return v.Answer == Open || v.Answer == Unanswered && v.known.Denies != nil
 }
 
-// DependsOnObject reports whether conditions on the object decide, and not on the fields that change. A list that no
-// selector of ours can narrow is among them: the caller's own selectors may imply the condition.
+// DependsOnObject reports whether conditions on the object decide, rather than rights to the fields that change. A list
+// that no selector of ours can narrow is among them: the caller's own selectors may imply the condition.
 func (v Verdict) DependsOnObject() bool {
 	return v.Answer == Open && !v.Pass.IsGranular() || v.unselectable != nil
 }
 
-// Over is the gate with another chain, such as the part of it that can be enumerated. It observes nothing.
+// Over returns the gate with another chain, such as the part of it that can be enumerated. It has no observer.
 func (g *Gate) Over(chain *Chain) *Gate {
 	other := *g
 	other.Chain, other.observer = chain, Unobserved{}
 	return &other
 }
 
-// Folded is the verdict where nothing will look at the object after all.
+// Folded is the verdict if no stage will look at the object after all.
 func (v Verdict) Folded(ctx context.Context) Verdict {
 	if !v.Hangs() {
 		return v
@@ -202,8 +202,8 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 	return known.verdict(Denied, known.Reason, requestctx.Pass{})
 }
 
-// AtAuthorization is what an authorization filter answers, with admission to follow. It says Allow for an open verdict:
-// nothing is allowed yet, and a host that makes nothing of the Pass asks Folded or Resolve instead.
+// AtAuthorization is what an authorization filter answers, with admission to follow. It returns Allow for an open
+// verdict although nothing is allowed yet: a host that does not use the Pass must call Folded or Resolve instead.
 func (v Verdict) AtAuthorization() authorizer.Decision {
 	switch v.Answer {
 	case Allowed, Open:
@@ -214,8 +214,8 @@ func (v Verdict) AtAuthorization() authorizer.Decision {
 	return authorizer.DecisionDeny
 }
 
-// Beside is the pass in the admission of a server that has authorizers of its own: what nothing here allows, an
-// authorizer there has, so that only denies are left to check.
+// Beside is the pass for the admission of a server with its own authorizers: if nothing here allows the request, an
+// authorizer there has allowed it, so only denies are left to check.
 func (v Verdict) Beside() requestctx.Pass {
 	switch {
 	case v.Answer != Unanswered:
@@ -226,8 +226,8 @@ func (v Verdict) Beside() requestctx.Pass {
 	return requestctx.Allowed()
 }
 
-// Resolve is what becomes of the verdict with the object at hand, for checks in admission about something else
-// than the request itself. Rights to single fields are not looked at.
+// Resolve decides the verdict with the object at hand, for checks in admission about something else than the request
+// itself. It does not look at rights to single fields.
 func (v Verdict) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
 	switch {
 	case v.known.Pending != nil:
@@ -238,7 +238,7 @@ func (v Verdict) Resolve(ctx context.Context, data authorizer.ConditionsData) re
 	return v.known.outcome()
 }
 
-// Report says in audit and metrics that a condition failed before there was an object.
+// Report records in audit and metrics that a condition failed before there was an object.
 func (v Verdict) Report(ctx context.Context) { v.known.report(ctx) }
 
 func pinned(ctx context.Context) *snapshot.Snapshot {
@@ -248,7 +248,7 @@ func pinned(ctx context.Context) *snapshot.Snapshot {
 	return nil
 }
 
-// unlessDenied allows what nothing here allows, and nothing denies.
+// unlessDenied turns NoOpinion into Allow: nothing here denies the request.
 type unlessDenied struct{ requestctx.Pending }
 
 // Resolve implements requestctx.Pending.

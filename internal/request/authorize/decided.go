@@ -14,18 +14,18 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// AnnotationAuthorizationDecision is, in the audit event, the final decision with who made it, as JSON in the shape of
+// AnnotationAuthorizationDecision holds, in the audit event, the final decision and its author, as JSON in the shape of
 // KEP-6001.
 const AnnotationAuthorizationDecision = "authorization.proviso.dev/authorizationDecision"
 
-// wanted reports whether any audit sink wants the annotation. It costs nothing if not.
+// wanted reports whether any audit sink wants the annotation. If none does, it costs nothing.
 func wanted(ctx context.Context) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event != nil && event.GetEventLevel().GreaterOrEqual(auditinternal.LevelMetadata)
 }
 
-// Decided says who decided. The reason tells rules apart that say the same. A link without a name is nobody in
-// particular.
+// Decided describes who decided. The reason distinguishes rules with the same decision. A link without a name stands
+// for no particular authorizer.
 func (w Walk) Decided(ctx context.Context, by Link, decision authorizer.Decision, reason string) *reviewv1.AuthorizationDecision {
 	d := &reviewv1.AuthorizationDecision{Decision: "deny", Authorizer: by.kind()}
 	if decision == authorizer.DecisionAllow {
@@ -49,8 +49,8 @@ func (w Walk) Decided(ctx context.Context, by Link, decision authorizer.Decision
 	return d
 }
 
-// deciding finds the rule that decided: the one that the reason names or, if that names none, the only one that can
-// have. It is false if one of several did.
+// deciding finds the rule that decided: the one that the reason names or, if it names none, the only one that can have
+// decided. It returns false if there are several candidates.
 func deciding(rules []Applied, decision authorizer.Decision, reason string) (ruleset.Hit, bool) {
 	effect := ruleset.Denies
 	if decision == authorizer.DecisionAllow {
@@ -89,7 +89,7 @@ func ruleDecision(hit ruleset.Hit) *reviewv1.RuleDecision {
 	return d
 }
 
-// kind is what a link is called in a decision: the type of the authorizer or, of what cannot be configured, its name.
+// kind is how a decision refers to a link: the type of the authorizer or, if it cannot be configured, its name.
 func (l Link) kind() string {
 	if l.Type != "" {
 		return l.Type
@@ -105,7 +105,7 @@ func (g *Gate) record(ctx context.Context, slot requestctx.Slot, attrs authorize
 	}
 }
 
-// record writes a decision of the walk. Of one that was folded nobody has said who made it: the reason does.
+// record writes a decision of the walk. A folded decision has no author yet: the reason tells which link made it.
 func (w Walk) record(ctx context.Context, out requestctx.Outcome) {
 	by := Link{}
 	for _, a := range w.kept {
@@ -121,7 +121,7 @@ func (w Walk) record(ctx context.Context, out requestctx.Outcome) {
 	RecordDecision(ctx, w.Decided(ctx, by, out.Decision, out.Reason))
 }
 
-// names reports whether a rule of a link gave the reason of a decision.
+// names reports whether the reason of a decision comes from a rule of the link.
 func (w Walk) names(ctx context.Context, link Link, out requestctx.Outcome) bool {
 	tracer, ok := link.Authorizer.(RuleTracer)
 	if !ok {

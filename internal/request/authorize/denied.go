@@ -8,9 +8,8 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Denied asks the whole chain whether a request is denied, which is more than not being allowed: some rule says that
-// the caller must not (PO-20). Conditions are resolved with the data; where none would be evaluated on such a request,
-// they fold.
+// Denied asks the whole chain whether a request is denied, which is more than not being allowed: some rule denies it
+// (PO-20). Conditions are resolved with the data; if none would be evaluated on such a request, they fold.
 func (g *Gate) Denied(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool) {
 	v := g.Decide(ctx, attrs)
 	v.Report(ctx)

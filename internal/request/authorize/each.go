@@ -21,11 +21,12 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// each asks the rules that allow a list under conditions about every object of it, where selectors cannot say what they
-// allow together (RD-10). As everywhere, one condition that holds is enough, and one that fails allows nothing.
+// each asks the rules that allow a list under conditions about every object in it, where selectors cannot express what
+// the rules allow together (RD-10). As everywhere, one condition that holds is enough, and a condition that fails
+// allows nothing.
 type each struct {
 	rules []*ruleCondition
-	// names are those of objects that rules allow by their name alone, in order.
+	// names are the objects that rules allow by name alone, sorted.
 	names []string
 	view  requestctx.View
 	place bool
@@ -33,7 +34,7 @@ type each struct {
 
 var _ requestctx.Each = (*each)(nil)
 
-// eachOf asks the rules.
+// eachOf builds the question from the rules.
 func eachOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) *each {
 	e := &each{}
 	looks := expr.Looks{}
@@ -95,7 +96,7 @@ func (e *each) View() requestctx.View { return e.view }
 // LooksAtNamespace implements requestctx.Each.
 func (e *each) LooksAtNamespace() bool { return e.place }
 
-// identity is all of a rule that its condition is made of, and the version of the object that it sees.
+// identity is everything that determines the condition of a rule, and the version of the object that it sees.
 func identity(c *ruleCondition, req *expr.Request, served *snapshot.Served) string {
 	var content []byte
 	if rule := c.hit.PolicyRule(); rule != nil {
@@ -135,7 +136,7 @@ func sight(c *ruleCondition, req *expr.Request, served *snapshot.Served) string 
 	return text
 }
 
-// hash tells lists of texts apart, whatever is in them.
+// hash is different for different lists of texts, whatever they contain.
 type hash struct {
 	w interface {
 		io.Writer

@@ -12,18 +12,18 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// elsewhere decides about namespaces that are named by conditions only: a rule of the master namespace that looks at
-// `request.namespace` may allow or deny a list in one of them, and the list over all of them has none. Each is decided
-// as the list of that namespace would be, once, by the policy of the request.
+// elsewhere decides about namespaces that only conditions name: a rule of the master namespace that looks at
+// `request.namespace` may allow or deny a list in one of them, but a list over all namespaces has no namespace. Each is
+// decided once, as the list of that namespace would be, by the policy of the request.
 type elsewhere struct {
 	gate  *Gate
 	snap  *snapshot.Snapshot
 	attrs authorizer.Attributes
 	view  requestctx.View
 	place bool
-	// themselves tells that the namespaces are the objects.
+	// themselves is true if the namespaces are the objects.
 	themselves bool
-	// denies tells that a deny looks at `request.namespace`: then each namespace is decided here, whatever rules for
+	// denies is true if a deny looks at `request.namespace`: then each namespace is decided here, whatever rules for
 	// all namespaces allow.
 	denies bool
 
@@ -31,7 +31,7 @@ type elsewhere struct {
 	known map[string]part
 }
 
-// elsewhere is nil if no such rule concerns the caller. A deny takes away only what rules for all namespaces show.
+// elsewhere returns nil if no such rule concerns the caller. A deny only takes away what rules for all namespaces show.
 func (g *Gate) elsewhere(ctx context.Context, q *ruleset.Query, snap *snapshot.Snapshot, attrs authorizer.Attributes, wide bool) *elsewhere {
 	looks := false
 	e := &elsewhere{gate: g, snap: snap, attrs: attrs, known: map[string]part{}}
@@ -58,8 +58,8 @@ func (g *Gate) elsewhere(ctx context.Context, q *ruleset.Query, snap *snapshot.S
 	return e
 }
 
-// deniedPlaces is about the namespaces themselves: what denies the get of one takes it out of those that rules for all
-// namespaces show. It is nil if no deny of the master namespace concerns the caller.
+// deniedPlaces is for lists of namespaces themselves: a deny of the get of a namespace removes it from those that rules
+// for all namespaces show. It returns nil if no deny of the master namespace concerns the caller.
 func (g *Gate) deniedPlaces(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, wide bool) *elsewhere {
 	if !wide || !g.Chain.has(ruleset.TierMaster) {
 		return nil

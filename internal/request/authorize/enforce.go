@@ -10,7 +10,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Enforce resolves a pending decision, measures it and, if the request is traced, makes a span of it.
+// Enforce resolves a pending decision, measures it and, if the request is traced, records a span.
 func Enforce(ctx context.Context, p requestctx.Pending, data authorizer.ConditionsData) requestctx.Outcome {
 	ctx, span := startSpan(ctx, "proviso.enforce")
 	begin := time.Now()

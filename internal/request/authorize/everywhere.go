@@ -11,8 +11,8 @@ import (
 )
 
 // GrantedEverywhere reports whether a grant for the whole cluster allows the request, without a condition:
-// system:masters, a role of the master namespace, a cluster role binding or the Node authorizer. What refuses only
-// because it cannot be read yields to that, so that nobody who could repair it is locked out (SV-8).
+// system:masters, a role of the master namespace, a cluster role binding or the Node authorizer. A refusal that is only
+// due to unreadable policy yields to that, so users who could repair it are not locked out (SV-8).
 func (c *Chain) GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	if attrs == nil {
 		return false

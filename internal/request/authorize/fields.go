@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// opensFields reports whether a caller who does not have the verb of a write may go on to admission, because they have
-// the verb granular and might hold permissions for all the fields that they change (FP-6). The answer travels with the
+// opensFields decides whether a caller without the verb of a write may continue to admission, because they hold the
+// verb granular and might hold permissions for all the fields that they change (FP-6). The answer travels with the
 // request; nil means no.
 func (g *Gate) opensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) requestctx.Pending {
 	if !HasFields(snap, attrs) || !g.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.limit.Check(attrs) != nil {
@@ -37,9 +37,9 @@ func (s settled) Resolve(context.Context, authorizer.ConditionsData) requestctx.
 	return s.Outcome
 }
 
-// HasFields reports whether a request writes an object whose fields can be told: a resource itself, a subresource with
+// HasFields reports whether a request writes an object whose fields are known: a resource itself, a subresource with
 // the same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no
-// field that says what it does, so that covering its fields would mean nothing.
+// field that says what it does, so covering its fields would mean nothing.
 func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	if snap == nil || snap.Fields == nil || !attrs.IsResourceRequest() || isConnect(attrs) {
 		return false

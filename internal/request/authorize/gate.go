@@ -19,39 +19,39 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
-// then written decision=allow, which cannot be taken back: the final word is the enforcer's annotation.
+// AnnotationPending marks, in the audit event, a request that was let through on a condition. By then upstream's filter
+// has written decision=allow, which cannot be undone: the enforcer's annotation has the final decision.
 const AnnotationPending = "authorization.proviso.dev/pending"
 
-// AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation
-// cannot tell the last two apart. A request that was allowed without a condition has none.
+// AnnotationOutcome is the final decision of the authorizers: Allow, Deny or NoOpinion. Upstream's annotation does not
+// distinguish the last two. A request that was allowed without a condition does not have the annotation.
 const AnnotationOutcome = "authorization.proviso.dev/outcome"
 
 // AnnotationRevision is the revision of the policy that the request was decided with (TR-13).
 const AnnotationRevision = "authorization.proviso.dev/policy-revision"
 
-// GateConfig is what a gate decides by.
+// GateConfig configures a gate.
 type GateConfig struct {
 	Chain *Chain
 	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
 	Conditional bool
-	// Local knows which resources are served in this process. Requests that are proxied to another server run no
-	// admission here, so nothing conditional may pass. Nil means that nothing is local.
+	// Local knows which resources are served in this process. Requests that are proxied to another server are not
+	// admitted here, so nothing conditional may pass. Nil means that nothing is local.
 	Local Local
 	// UniformConnect requires create of every connection, whatever its verb (CA-9).
 	UniformConnect bool
-	// Limit is where else no condition will be evaluated; nil limits nothing beyond Local.
+	// Limit knows further requests on which no condition will be evaluated; nil means none beyond Local.
 	Limit Limit
 	// Reads lets reads pass on a condition; nil if they do not.
 	Reads Reads
-	// Unions shows of a list or watch that is not allowed as a whole what is allowed in single namespaces, or by name
+	// Unions lets a list or watch that is not allowed as a whole show what is allowed in single namespaces, or by name
 	// (RD-11). It needs Reads.
 	Unions bool
-	// Observer is told what was decided; nil if nobody wants to know.
+	// Observer is told what was decided; may be nil.
 	Observer Observer
-	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	// Explain adds to refusals the command that explains them. Set it where that command is served (TR-12).
 	Explain bool
-	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
+	// Newer gets policy that is at least as new as a token says; nil refuses all requests that ask for it (TR-14).
 	Newer Newer
 }
 
@@ -60,15 +60,15 @@ type Local interface {
 	Local(group, version string) bool
 }
 
-// LocalFunc is a function that does.
+// LocalFunc is a function that implements Local.
 type LocalFunc func(group, version string) bool
 
 // Local implements Local.
 func (f LocalFunc) Local(group, version string) bool { return f(group, version) }
 
-// Limit knows of requests on which no condition will be evaluated.
+// Limit knows requests on which no condition will be evaluated.
 type Limit interface {
-	// Check is why not; nil if it will.
+	// Check returns why none will be evaluated; nil if conditions will be.
 	Check(authorizer.Attributes) error
 }
 
@@ -91,10 +91,10 @@ type Gate struct {
 	newest   Newer
 }
 
-// Explains reports whether refusals name the command that says more.
+// Explains reports whether refusals name the command that explains them.
 func (g *Gate) Explains() bool { return g.explain }
 
-// NewGate makes a gate. Whatever is missing refuses, or limits and observes nothing.
+// NewGate returns a gate. A missing part refuses, or limits and observes nothing.
 func NewGate(cfg GateConfig) *Gate {
 	g := &Gate{
 		Chain: cfg.Chain, conditional: cfg.Conditional, uniformConnect: cfg.UniformConnect, explain: cfg.Explain, unions: cfg.Unions && cfg.Reads != nil && cfg.Conditional,
@@ -144,7 +144,7 @@ func (g *Gate) AtFilter() authorizer.Authorizer { return filterGate{g.Chain, g} 
 // InHandlers is the authorizer that the endpoint handlers use for their second checks.
 func (g *Gate) InHandlers() authorizer.Authorizer { return handlerGate{g.Chain, g} }
 
-// filterGate is a real type and no AuthorizerFunc: those silently drop conditions.
+// filterGate is a real type, not an AuthorizerFunc: those silently drop conditions.
 type filterGate struct {
 	*Chain
 	gate *Gate
@@ -204,7 +204,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 	}
 }
 
-// admit fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
+// admit fills a slot of the holder. A request that can become allowed passes; the enforcer decides finally.
 func (g *Gate) admit(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := g.fill(ctx, holder, slot, attrs)
 	if decision != authorizer.DecisionAllow {
@@ -230,7 +230,7 @@ func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authori
 	return (&denial.Question{Attributes: attrs}).Advise(reason)
 }
 
-// fill asks for the verdict, hands its pass over to admission, and writes down what was decided.
+// fill gets the verdict, hands its pass to admission, and records what was decided.
 func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
 	v := g.Decide(ctx, attrs)
@@ -263,13 +263,13 @@ func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestc
 	return decision, v.Reason, v.Err
 }
 
-// annotate says in the audit event, and counts, what the request was let through on.
+// annotate records in the audit event and in metrics which condition the request was let through on.
 func (v Verdict) annotate(ctx context.Context) {
 	if v.Pass.IsGranular() {
 		audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
 		return
 	}
-	if n := v.Pass.Narrowing(); n != nil && !n.IsEverything() { // the caller's own selectors do not say all of it
+	if n := v.Pass.Narrowing(); n != nil && !n.IsEverything() { // the caller's own selectors are not narrow enough
 		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spell(n))
 	}
 	by := v.By
@@ -280,7 +280,7 @@ func (v Verdict) annotate(ctx context.Context) {
 	audit.AddAuditAnnotation(ctx, AnnotationPending, by)
 }
 
-// Spell is the value of AnnotationOutcome: a decision as audit classes spell it.
+// Spell returns the value of AnnotationOutcome: a decision as audit classes spell it.
 func Spell(d authorizer.Decision) string {
 	switch d {
 	case authorizer.DecisionAllow:
@@ -302,8 +302,7 @@ func joinReasons(reason string, err error) string {
 }
 
 // Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and
-// proxy give power over what they connect to, whichever HTTP verb they use, so that create is required uniformly
-// (CA-9).
+// proxy give power over their target, whichever HTTP verb they use, so create is required uniformly (CA-9).
 func (g *Gate) Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome {
 	out := g.Ask(ctx, holder, connect.Verb, data)
 	if out.Decision == authorizer.DecisionAllow {
@@ -312,13 +311,13 @@ func (g *Gate) Connect(ctx context.Context, holder *requestctx.State, data autho
 	return out
 }
 
-// Foresee asks what Connect does, for the sake of which conditions are asked. Nothing is recorded.
+// Foresee does what Connect does only to find out which conditions are asked. It records nothing.
 func (g *Gate) Foresee(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) {
 	g.AskAside(ctx, holder, connect.Verb, data)
 }
 
-// AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
-// An answer to a question about a request asks about both, so that nothing is promised that the request is refused.
+// AlsoNeeds returns the verb that a caller needs on the same target in addition to the verb of the request; empty if
+// there is none. A review of a request asks about both, so it does not promise what the request would be refused.
 func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
 	if g.uniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connect.Verb && isConnect(attrs) {
 		return connect.Verb
@@ -343,7 +342,7 @@ func (g *Gate) Ask(ctx context.Context, holder *requestctx.State, verb string, d
 	return out
 }
 
-// AskAside is Ask for the sake of something that is not enforced: nobody is told of it.
+// AskAside is Ask for a rule that is not enforced: it is not observed.
 func (g *Gate) AskAside(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome {
 	attrs := holder.Attributes()
 	if attrs == nil {
@@ -352,13 +351,13 @@ func (g *Gate) AskAside(ctx context.Context, holder *requestctx.State, verb stri
 	return g.Decide(ctx, withVerb{attrs, verb}).Resolve(ctx, data)
 }
 
-// withVerb is a request with another verb.
+// withVerb is a request with a different verb.
 type withVerb struct {
 	authorizer.Attributes
 	verb string
 }
 
-// WithVerb is the same request with another verb.
+// WithVerb returns the same request with a different verb.
 func WithVerb(attrs authorizer.Attributes, verb string) authorizer.Attributes {
 	return withVerb{attrs, verb}
 }
@@ -400,26 +399,27 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	return errNoObject
 }
 
-// isConnect tells the subresources whose requests are admitted with operation CONNECT, whatever their HTTP verb.
+// isConnect reports whether requests for the subresource are admitted with operation CONNECT, whatever their HTTP verb.
 func isConnect(attrs authorizer.Attributes) bool {
 	return connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None
 }
 
-// isRequestItself tells the filter's own check from impersonation, which leaves the path empty and asks about other
-// resources.
+// isRequestItself reports whether this is the filter's own check. Impersonation checks leave the path empty and ask
+// about other resources.
 func isRequestItself(ctx context.Context, attrs authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && info.Path != "" && attrs.GetPath() == info.Path && attrs.GetVerb() == info.Verb && sameTarget(info, attrs)
 }
 
-// isCreateOfUpdate tells the create check that the update and patch handlers make when the object does not exist.
+// isCreateOfUpdate reports whether this is the create check that the update and patch handlers make when the object
+// does not exist.
 func isCreateOfUpdate(ctx context.Context, attrs authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && (info.Verb == "update" || info.Verb == "patch") && attrs.GetVerb() == "create" &&
 		attrs.GetPath() != "" && sameTarget(info, attrs)
 }
 
-// isThisConnect tells the second check of a connect request from a question about another one.
+// isThisConnect reports whether this is the second check of this connect request, and not a question about another one.
 func isThisConnect(ctx context.Context, attrs authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && info.Path != "" && attrs.GetPath() == info.Path && sameTarget(info, attrs)

@@ -15,9 +15,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be
-// about: the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are
-// evaluated at once.
+// impersonate answers the impersonation filter. At that point everything is known that a condition on impersonation can
+// be about: the impersonated request, as impersonatedRequest (CA-19). So conditions are evaluated at once.
 func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	v := g.Decide(ctx, attrs)
 	v.Report(ctx)
@@ -35,7 +34,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	data := newImpersonation(attrs, expr.NewRequest(own))
 	out := v.Resolve(ctx, data)
 	if out.Detail != nil {
-		// What failed is for the audit log; the caller learns only that it is not allowed.
+		// Only the audit log says what failed; the caller only learns that the request is not allowed.
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
 	}
@@ -46,9 +45,9 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	return out.Decision, out.Reason, nil
 }
 
-// ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for
-// ten seconds that a user passed impersonate:<mode>, whatever the request was: a condition there would leak to the
-// next one.
+// ConditionalImpersonation reports whether the verb is of a check whose answer upstream does not reuse for other
+// requests. For ten seconds upstream remembers that a user passed impersonate:<mode>, whatever the request was: the
+// answer of a condition there would leak to the next request.
 func ConditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
 }
@@ -56,8 +55,8 @@ func ConditionalImpersonation(verb string) bool {
 var errRemembered = errors.New("a conditional permission cannot be used for impersonate:<mode>: the server remembers for some seconds who " +
 	"passed it; put the condition on impersonate-on:<mode>:<verb>")
 
-// Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in
-// the impersonation filter.
+// Evaluated returns, for reviews, why a condition on such a request would not be evaluated, or nil if it would: in
+// admission, or in the impersonation filter.
 func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); {
 	case !isImpersonation(verb):
@@ -83,7 +82,7 @@ func newImpersonation(attrs authorizer.Attributes, own *expr.Request) *impersona
 	return &impersonation{attrs: attrs, own: own, data: expr.NewData(expr.DataConfig{Impersonated: own})}
 }
 
-// Aside is the same with a budget of its own, for what decides nothing.
+// Aside returns the same data with a separate budget, for rules that decide nothing.
 func (i *impersonation) Aside() authorizer.ConditionsData { return newImpersonation(i.attrs, i.own) }
 
 var _ Facts = (*impersonation)(nil)

@@ -11,14 +11,14 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Later decides requests once more when they are admitted: by the same policy, at the instant of then (TM-3).
+// Later decides requests again when they are admitted: by the same policy, at the instant of admission (TM-3).
 type Later struct {
 	Gate  *Gate
 	Clock snapshot.Clock
 }
 
-// Again is the state of a request as it is decided at this instant; nil if that cannot differ from what was decided
-// when it arrived. What is not allowed any more leaves its slot empty.
+// Again returns the state of a request as decided at this instant; nil if that cannot differ from the decision on
+// arrival. A check that is no longer allowed leaves its slot empty.
 func (l Later) Again(ctx context.Context, holder *requestctx.State) (context.Context, *requestctx.State) {
 	snap, decided := holder.Snapshot, holder.Attributes()
 	if decided == nil || !snap.IsTimed() && !snap.Rules.AsksTime() {

@@ -7,7 +7,7 @@ type Namespaces interface {
 	Namespace(name string) (runtime.Object, error)
 }
 
-// NamespacesFunc is a function that does.
+// NamespacesFunc is a function that implements Namespaces.
 type NamespacesFunc func(name string) (runtime.Object, error)
 
 // Namespace implements Namespaces.

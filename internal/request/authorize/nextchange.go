@@ -13,8 +13,8 @@ import (
 // maxEdges is how many edges are tried.
 const maxEdges = 16
 
-// NextChange is the next edge of a user's bindings and grants, after the instant of the context, at which an answer is
-// another one; nil if there is none. Same asks again, and reports whether it is the same.
+// NextChange returns the next edge of a user's bindings and grants, after the instant of the context, at which an
+// answer changes; nil if there is none. Same asks again and reports whether the answer is unchanged.
 func NextChange(ctx context.Context, snap *snapshot.Snapshot, who user.Info, same func(context.Context) bool) *metav1.Time {
 	at := requestctx.InstantOf(ctx)
 	if !snap.IsTimed() || at.IsZero() {
@@ -28,7 +28,7 @@ func NextChange(ctx context.Context, snap *snapshot.Snapshot, who user.Info, sam
 		if tried++; tried > maxEdges {
 			return nil
 		}
-		snap = snap.At(edge) // from the one before: what moves in between is little
+		snap = snap.At(edge) // from the previous one: little changes in between
 		if !same(requestctx.At(ctx, snap, edge)) {
 			return &metav1.Time{Time: edge}
 		}

@@ -9,7 +9,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Metrics of conditional decisions, at both ends of the hand-over (CA-21, SV-10). All of ours begin with proviso_.
+// Metrics of conditional decisions, in authorization and in admission (CA-21, SV-10). All our metrics begin with
+// proviso_.
 var (
 	conditionalTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
@@ -37,7 +38,7 @@ func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds) })
 }
 
-// maxTypeLabels bounds the series that webhooks can make by inventing types.
+// maxTypeLabels bounds the series that webhooks can create by inventing types.
 const maxTypeLabels = 64
 
 // labels is a set of label values that does not grow beyond a bound.

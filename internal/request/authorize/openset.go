@@ -15,26 +15,26 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// openSet is what a tier answers if the object decides: its conditions, before upstream makes a decision of them. That
-// decision is for those that show conditions or hand them on. A request that is authorized and admitted needs none, and
-// without it takes 2.0 µs instead of 3.5 (BenchmarkScale).
+// openSet is the answer of a tier if the object decides: its conditions, before they become a decision of upstream's
+// type. Only code that shows conditions or passes them on needs that decision. A request that is authorized and
+// admitted needs none, and without it takes 2.0 µs instead of 3.5 (BenchmarkScale).
 type openSet struct {
 	label string
-	// counts is told what the set is evaluated to, if the tier is counted.
+	// counts is called with the result of the set, if the tier is counted.
 	counts func(outcome string)
 	// req is what the conditions are bound to, read from attrs when the first of them needs it.
 	attrs          authorizer.Attributes
 	at             time.Time
 	req            *expr.Request
 	denies, allows []authorizer.Condition
-	// limits tells that the denies are what a token does not allow.
+	// limits is true if the denies stand for what a token does not allow.
 	limits bool
 
-	// Nearly every set is one condition, which has its place here.
+	// Nearly every set has one condition, stored here to save an allocation.
 	first ruleCondition
 	room  [1]authorizer.Condition
 	taken bool
-	// The walk that waits for the object nearly always waits for this set alone, and has its place here too.
+	// The walk that waits for the object nearly always waits for this set alone, and is stored here too.
 	waits  pending
 	answer [1]kept
 }
@@ -47,14 +47,14 @@ type lists struct {
 	byName bool
 }
 
-// opener is a link that gives its conditions as they are. A decision that comes without a set is final.
+// opener is a link that returns its conditions as they are. A decision without a set is final.
 type opener interface {
 	open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet)
 	// fold is Authorize.
 	fold(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.Decision, string, error)
 }
 
-// bind takes a rule out of the index. Its place is used again unless it is kept.
+// bind takes a rule from the index. Its memory is reused unless the condition is kept.
 func (s *openSet) bind(hit ruleset.Hit) *ruleCondition {
 	c := &s.first
 	if s.taken {
@@ -71,8 +71,8 @@ func (s *openSet) request() *expr.Request {
 	return s.req
 }
 
-// decide is what the request makes of a condition. One that every request leaves open does not need it, which saves a
-// third of the memory of a decision: 408 B instead of 616 (BenchmarkConditional/authorize).
+// decide evaluates a condition with the request. A condition that every request leaves open does not need the request,
+// which saves a third of the memory of a decision: 408 B instead of 616 (BenchmarkConditional/authorize).
 func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 	if c.hit.ByDelete() || !expr.IsOpen(c.rule) {
 		return c.decide(s.request(), effect)
@@ -98,7 +98,7 @@ func (s *openSet) keep(list *[]authorizer.Condition, c *ruleCondition, residual 
 	*list = append(*list, c)
 }
 
-// only is the rule's condition that is all of the set, if there is one.
+// only returns the one condition of the set, if it has one and it is a rule's.
 func (s *openSet) only() *ruleCondition {
 	if s.taken && len(s.denies)+len(s.allows) == 1 {
 		return &s.first
@@ -106,7 +106,7 @@ func (s *openSet) only() *ruleCondition {
 	return nil
 }
 
-// upstream is the set as upstream has it.
+// upstream returns the set as upstream's type.
 func (s *openSet) upstream() authorizer.ConditionsAwareDecision {
 	return conditionSets(slices.Clone(s.denies), slices.Clone(s.allows))
 }
@@ -122,7 +122,7 @@ func (s *openSet) canBecome(decision authorizer.Decision) bool {
 	return decision == authorizer.DecisionNoOpinion
 }
 
-// folded is the decision where no condition will be evaluated.
+// folded is the decision if no condition will be evaluated.
 func (s *openSet) folded() authorizer.Decision {
 	if len(s.denies) > 0 {
 		return authorizer.DecisionDeny
@@ -132,7 +132,7 @@ func (s *openSet) folded() authorizer.Decision {
 
 var errNotEvaluable = errors.New("the condition cannot be evaluated here")
 
-// evaluate decides as evaluateSets does with the decision.
+// evaluate decides like evaluateSets with the decision.
 func (s *openSet) evaluate(ctx context.Context, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	decision, reason, err := s.evaluated(ctx, data)
 	if s.counts != nil {
@@ -178,7 +178,7 @@ func holding(ctx context.Context, list []authorizer.Condition, effect string, da
 	return nil, errs
 }
 
-// because says which condition decided.
+// because names the condition that decided.
 func (s *openSet) because(c authorizer.Condition, did string) string {
 	if rule, ok := c.(*ruleCondition); ok && !rule.hit.ByDelete() {
 		return rule.compiled.Because(s.label, did)

@@ -18,9 +18,10 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// named knows the namespaces that rules of the master namespace name by `request.namespace`: such a rule gives a right
-// in some namespaces, as a binding of a namespace does, and so shows them (RD-12). A rule that holds in all namespaces
-// alike shows none. Nor does one that looks at the namespace's object, which is not at hand when a get is authorized.
+// named knows the namespaces that rules of the master namespace name by `request.namespace`: such a rule grants a right
+// in some namespaces, as a binding in a namespace does, and so makes them visible (RD-12). A rule that applies to all
+// namespaces alike does not. Nor does one that looks at the namespace's object, which is not available when a get is
+// authorized.
 type named struct {
 	gate  *Gate
 	snap  *snapshot.Snapshot
@@ -38,11 +39,11 @@ type namedBy struct {
 	actions []ruleset.Action
 }
 
-// maxActions is how many actions of a rule are tried that looks at what is asked for. It covers every verb on every
-// resource of a server with hundreds of them.
+// maxActions bounds how many actions are tried for a rule whose condition looks at the action. It covers every verb on
+// every resource of a server with hundreds of resources.
 const maxActions = 4096
 
-// named is nil if no such rule concerns the caller. Attrs are a list, watch or get of namespaces.
+// named returns nil if no such rule concerns the caller. Attrs are a list, watch or get of namespaces.
 func (g *Gate) named(ctx context.Context, q *ruleset.Query, snap *snapshot.Snapshot, attrs authorizer.Attributes) *named {
 	if !g.Chain.has(ruleset.TierMaster) {
 		return nil
@@ -63,7 +64,7 @@ func (g *Gate) named(ctx context.Context, q *ruleset.Query, snap *snapshot.Snaps
 			rules = append(rules, namedBy{hit, []ruleset.Action{a}})
 			h.add(identity(&c, req, snap.Served))
 		}
-		// One action says it all of a rule that does not look at actions, unless its object is the namespace.
+		// One action is enough for a rule that does not look at actions, unless its object is the namespace.
 		return (looks.Action || isItself(a)) && len(rules[len(rules)-1].actions) < maxActions
 	})
 	if rules == nil {
@@ -75,7 +76,7 @@ func (g *Gate) named(ctx context.Context, q *ruleset.Query, snap *snapshot.Snaps
 			h.add(a.Verb, a.Resource.Group, a.Resource.Resource, a.Sub)
 		}
 	}
-	// What denies a get takes namespaces out again.
+	// A deny of get removes namespaces again.
 	var get ruleset.Query
 	get.Reset(snap.Rules, oneNamespace(attrs, ""))
 	for _, hit := range get.AppendConditional(nil, ruleset.TierMaster, ruleset.Denies) {
@@ -91,7 +92,7 @@ func (g *Gate) named(ctx context.Context, q *ruleset.Query, snap *snapshot.Snaps
 	return n
 }
 
-// has reports whether a rule gives the caller a right in a namespace, perhaps under a further condition on the object.
+// has reports whether a rule grants the caller a right in a namespace, perhaps under a further condition on the object.
 func (n *named) has(ctx context.Context, namespace string) bool {
 	return n != nil && slices.ContainsFunc(n.rules, func(r namedBy) bool {
 		return slices.ContainsFunc(r.actions, func(a ruleset.Action) bool { return n.gives(ctx, r.hit, a, namespace) })
@@ -124,8 +125,8 @@ func (n *named) gives(ctx context.Context, hit ruleset.Hit, a ruleset.Action, na
 	return true
 }
 
-// isPossible reports whether a condition depends on an object or its name, or holds. One that fails for another reason,
-// such as its cost, gives nothing.
+// isPossible reports whether a condition holds, or depends on an object or its name. One that fails for another reason,
+// such as its cost, grants nothing.
 func isPossible(ctx context.Context, c expr.Condition, req *expr.Request) bool {
 	cfg := expr.DataConfig{Operation: operationOf(req.Verb), OwnKind: true, Objects: unknownObjects{}}
 	if connect.Of(req.APIGroup, req.Resource, req.Subresource) != connect.None {
@@ -137,19 +138,19 @@ func isPossible(ctx context.Context, c expr.Condition, req *expr.Request) bool {
 		return holds
 	}
 	failed, ok := errors.AsType[*expr.EvalError](err)
-	// Neither true nor false is what asks for the name of the object. It may also ask for the caller, if a question
-	// does not say all about them, and then nothing is promised.
+	// A condition that asks for the name of the object is neither true nor false. It may also ask about the caller; if
+	// the question does not fully identify them, nothing is promised.
 	unnamed := ok && failed.Reason == expr.ReasonType && !req.Unidentified()
 	return unnamed || data.NeededUnknown() || errors.Is(err, expr.ErrNotKnown)
 }
 
-// unknownObjects are those of a request that nobody makes yet.
+// unknownObjects are the objects of a hypothetical request.
 type unknownObjects struct{}
 
 func (unknownObjects) Object(string) (runtime.Object, error)    { return nil, expr.ErrNotKnown }
 func (unknownObjects) OldObject(string) (runtime.Object, error) { return nil, expr.ErrNotKnown }
 
-// operationOf is what conditions see as the operation.
+// operationOf returns what conditions see as the operation.
 func operationOf(verb string) string {
 	switch {
 	case verb == verbs.Create:
@@ -162,12 +163,12 @@ func operationOf(verb string) string {
 	return "GET"
 }
 
-// isItself tells actions on namespaces from those on what is in them.
+// isItself reports whether an action is on namespaces, not on objects in them.
 func isItself(a ruleset.Action) bool {
 	return a.Resource.Resource == "namespaces" && a.Resource.Group == "" && a.Sub == ""
 }
 
-// shows reports whether a namespace is shown: one that a rule names, and whose get nothing denies.
+// shows reports whether a namespace is visible: a rule names it, and nothing denies its get.
 func (n *named) shows(ctx context.Context, namespace string) bool {
 	if n == nil {
 		return false

@@ -17,21 +17,21 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// AnnotationNarrowed says, in the audit event, which selectors a list or watch was narrowed to.
+// AnnotationNarrowed holds, in the audit event, the selectors that a list or watch was narrowed to.
 const AnnotationNarrowed = "authorization.proviso.dev/narrowed"
 
 // Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch
 // gets selectors.
 type Reads interface {
-	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the
-	// generic store.
+	// Reaches returns an error if no store would decide a read of this resource: it is served elsewhere, or not from
+	// the generic store.
 	Reaches(authorizer.Attributes) error
-	// Asks is an error if nobody can ask about every single object of a list or watch of this resource: then it is
+	// Asks returns an error if the storage cannot ask about each object of a list or watch of this resource: then it is
 	// narrowed by selectors, or refused.
 	Asks(authorizer.Attributes) error
 }
 
-// ReadsFunc is a function that tells what is reached. It narrows by selectors only.
+// ReadsFunc is a function that implements Reaches. It narrows by selectors only.
 type ReadsFunc func(authorizer.Attributes) error
 
 // Asks implements Reads.
@@ -40,12 +40,12 @@ func (ReadsFunc) Asks(authorizer.Attributes) error { return errSelectorsOnly }
 // Reaches implements Reads.
 func (f ReadsFunc) Reaches(attrs authorizer.Attributes) error { return f(attrs) }
 
-// IsRead tells the verbs that read objects. Connections are not among them, whichever HTTP method they use (RD-5).
+// IsRead reports whether a request reads objects. Connections do not count, whichever HTTP method they use (RD-5).
 func IsRead(attrs authorizer.Attributes) bool {
 	return verbs.IsRead(attrs.GetVerb()) && attrs.IsResourceRequest() && !isConnect(attrs)
 }
 
-// isList tells reads of many objects.
+// isList reports whether the verb reads many objects.
 func isList(verb string) bool { return verb == verbs.List || verb == verbs.Watch }
 
 // reads reports whether a condition on a read is honoured. Without Reads it is not.
@@ -60,17 +60,17 @@ func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
 }
 
 // unselected reports whether conditions of a list stay open although the caller's selectors imply them (CA-16): the
-// list is narrowed, and pages of it must not tell what they leave out (RD-6).
+// list is narrowed, and its pages must not reveal what they leave out (RD-6).
 func (g *Gate) unselected(attrs authorizer.Attributes) bool {
 	return g.reading != nil && g.conditional && isList(attrs.GetVerb()) && hasSelectors(attrs) && g.Honours(attrs) == nil
 }
 
-// errProbes keeps selectors from telling what is in objects that the caller may not see.
+// errProbes stops selectors that would reveal the content of objects that the caller may not see.
 var errProbes = errors.New("a conditional permission to delete a collection cannot be used with these selectors, which would tell what other objects contain: select what the condition is about")
 
-// probes is an error if the outcome of a conditional deletecollection would tell whether objects that the caller may
-// not see match its selectors: it is refused if one does. Selectors that imply the condition match no such object,
-// names tell nothing of the content (RD-5), and a caller who may list everything knows it anyway.
+// probes returns an error if the outcome of a conditional deletecollection would reveal whether objects that the caller
+// may not see match its selectors: the request is refused if one does. Selectors that imply the condition do not match
+// such objects, names reveal nothing about the content (RD-5), and a caller who may list everything knows it anyway.
 func (g *Gate) probes(ctx context.Context, known Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
 	if attrs.GetVerb() != verbs.DeleteCollection || !selectsContent(attrs) {
 		return nil
@@ -84,7 +84,8 @@ func (g *Gate) probes(ctx context.Context, known Partial, snap *snapshot.Snapsho
 	return errProbes
 }
 
-// selectsContent reports whether a request selects objects by more than their names, or by what cannot be read.
+// selectsContent reports whether a request selects objects by more than their names, or by a selector that cannot be
+// read.
 func selectsContent(attrs authorizer.Attributes) bool {
 	fs, unreadableFields := attrs.GetFieldSelector()
 	ls, unreadableLabels := attrs.GetLabelSelector()
@@ -97,15 +98,15 @@ func hasSelectors(attrs authorizer.Attributes) bool {
 	return len(fs) > 0 || len(ls) > 0
 }
 
-// NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It
-// fails if the list is not allowed, or cannot be narrowed.
+// NarrowFor returns what a list or watch would be narrowed to under a snapshot; nil if it is allowed without a
+// condition. It fails if the list is not allowed, or cannot be narrowed.
 func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*requestctx.Narrowing, error) {
 	return g.Decide(requestctx.With(ctx, snap), attrs).narrowed()
 }
 
-// NarrowAgain is NarrowFor for who knows what the same list was narrowed to before, without the work: it settles
-// whether the list is still allowed, and what it is narrowed to if that is computed from the same as before. Otherwise
-// it does not settle anything, and NarrowFor has to be asked.
+// NarrowAgain is a cheap NarrowFor for callers that know what the same list was narrowed to before. It determines
+// whether the list is still allowed and, if the selectors would be computed from the same basis as before, what it is
+// narrowed to. Otherwise it determines nothing, and the caller has to use NarrowFor.
 func (g *Gate) NarrowAgain(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
 	v := g.decide(requestctx.With(ctx, snap), attrs, func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error) {
 		if before == nil || before.Basis == nil || !before.Basis.Equal(basisOf(rules, req, served, asks)) {
@@ -120,7 +121,7 @@ func (g *Gate) NarrowAgain(ctx context.Context, snap *snapshot.Snapshot, attrs a
 	return n, true, err
 }
 
-// narrowed is what of a verdict is about selectors.
+// narrowed returns the part of a verdict that is about selectors.
 func (v Verdict) narrowed() (*requestctx.Narrowing, error) {
 	switch n := v.Pass.Narrowing(); {
 	case v.Answer == Allowed:
@@ -133,8 +134,8 @@ func (v Verdict) narrowed() (*requestctx.Narrowing, error) {
 	return nil, errors.Join(fmt.Errorf("not allowed: %s", v.Reason), v.Err)
 }
 
-// Narrowed says to people what a list or watch under a condition is narrowed to by a snapshot, or why it is refused
-// (RD-8); nothing of other requests.
+// Narrowed describes, for people, what a list or watch under a condition is narrowed to under a snapshot, or why it is
+// refused (RD-8). It is empty for other requests.
 func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
 	if g.reading == nil || !isList(attrs.GetVerb()) {
 		return ""
@@ -153,7 +154,7 @@ func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs auth
 	return "" // it is allowed as a whole, or not at all
 }
 
-// SayNarrowed puts what Narrowed says into the reason of an answer.
+// SayNarrowed adds the result of Narrowed to the reason of an answer.
 func SayNarrowed(reason, narrowed string) string {
 	if !strings.HasPrefix(narrowed, errSelector.Error()) {
 		narrowed = "narrowed to " + narrowed
@@ -161,7 +162,7 @@ func SayNarrowed(reason, narrowed string) string {
 	return strings.TrimPrefix(reason+"; "+narrowed, "; ")
 }
 
-// spell is what a list is narrowed to, as people read it.
+// spell describes what a list is narrowed to, for people.
 func spell(n *requestctx.Narrowing) string {
 	switch {
 	case n.Union != nil:
@@ -176,16 +177,17 @@ func spell(n *requestctx.Narrowing) string {
 	return n.Box.String() + " and the objects that meet the condition"
 }
 
-// isUnreadable tells the caller's mistake from what cannot be said.
+// isUnreadable reports whether the error is the caller's mistake, rather than a condition that selectors cannot
+// express.
 func isUnreadable(err error) bool { return errors.Is(err, errUnreadable) }
 
 var (
 	errSelector = errors.New("the list cannot be narrowed")
 	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is not a rule of a policy", errSelector)
 	errDenies   = fmt.Errorf("%w: it may be denied under a condition", errSelector)
-	// errSelectorsOnly is why nobody can be asked about single objects.
+	// errSelectorsOnly is why single objects cannot be asked about.
 	errSelectorsOnly = fmt.Errorf("%w: only selectors narrow here", errSelector)
-	// errUnreadable is the caller's mistake, and answered as such.
+	// errUnreadable is a mistake of the caller, and answered as such.
 	errUnreadable = fmt.Errorf("%w: its selector cannot be read", errSelector)
 )
 
@@ -222,7 +224,7 @@ func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrowe
 	return by(rules, expr.NewRequestAt(w.attrs, requestctx.InstantOf(ctx)), served, asks)
 }
 
-// rulesOf are the rules whose conditions allow.
+// rulesOf returns the rules whose conditions allow.
 func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
 	var all []*ruleCondition
 	switch {
@@ -258,7 +260,7 @@ func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
 	return all, nil
 }
 
-// narrowTo joins what the rules allow. What selectors cannot say together is asked of each object.
+// narrowTo joins what the rules allow. What selectors cannot express together is checked for each object.
 func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error) {
 	n := &requestctx.Narrowing{Basis: basisOf(rules, req, served, asks)}
 	var boxes, hulls []selectors.Box
@@ -279,7 +281,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 			}
 			continue
 		case box.IsEverything():
-			// The selectors say all of this rule: nothing is added.
+			// The caller's selectors imply this rule: nothing is added.
 			return &requestctx.Narrowing{Rules: []string{c.GetID()}, Basis: n.Basis}, nil
 		}
 		boxes, hulls = append(boxes, box), append(hulls, box)
@@ -294,7 +296,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 		n.Box = union
 		return n, nil
 	case asks && len(seen) > 0:
-		// What selectors can say of it is still theirs to say; it may be nothing at all.
+		// Selectors still express what they can; that may be nothing at all.
 		if hull, err := selectors.Union(hulls...); err == nil {
 			n.Box = hull
 		}
@@ -313,7 +315,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 	return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// boxOf is what one rule allows. If objects can be asked about, those whose field is empty need not be left out.
+// boxOf returns what one rule allows. If objects can be asked about, those whose field is empty need not be left out.
 func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (selectors.Box, error) {
 	if asks {
 		return expr.Exactly(c.rule, req, selectable(served, req))

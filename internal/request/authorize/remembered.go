@@ -16,11 +16,11 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// Upstream's filter remembers for ten seconds who may act as whom, and asks nobody meanwhile. A right that has ended,
-// or was taken away, would go on for so long. So a request in the name of another user about which the gate was not
-// asked is asked about again, by a filter that remembers nothing (TM-3).
+// Upstream's filter remembers for ten seconds who may act as whom, and does not ask an authorizer in that time. A right
+// that has ended or was revoked would last that much longer. So a filter that remembers nothing asks again about each
+// impersonated request about which the gate was not asked (TM-3).
 
-// Recalling is an authenticator that leaves in the state of a request who wants to act as whom.
+// Recalling wraps an authenticator and records in the state of a request who wants to act as whom.
 func Recalling(next authenticator.Request) authenticator.Request { return recalling{next} }
 
 type recalling struct{ next authenticator.Request }
@@ -34,7 +34,7 @@ func (r recalling) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	return resp, ok, err
 }
 
-// impersonating are the headers that say in whose name a request is made.
+// impersonating returns the headers that name the impersonated user.
 func impersonating(all http.Header) http.Header {
 	some := http.Header{}
 	for name, values := range all {
@@ -45,8 +45,8 @@ func impersonating(all http.Header) http.Header {
 	return some
 }
 
-// isRemembered reports whether a request is made in the name of another user, and nobody was asked whether that is
-// allowed. What the filter asks last is about the user, unless it remembers that.
+// isRemembered reports whether a request is impersonated and the gate was not asked whether that is allowed. The
+// filter's last question is about the user, unless it remembers the answer.
 func isRemembered(ctx context.Context) bool {
 	if !journal.IsImpersonated(ctx) {
 		return false
@@ -59,7 +59,7 @@ func isRemembered(ctx context.Context) bool {
 	return !allowed || strings.HasPrefix(verb, "impersonate-on:")
 }
 
-// impersonatesStill asks whether a request may be made in the name of another user.
+// impersonatesStill asks again whether the impersonation of a request is allowed.
 func (g *Gate) impersonatesStill(ctx context.Context) bool {
 	i := requestctx.ImpersonationOf(ctx)
 	info, known := request.RequestInfoFrom(ctx)
@@ -75,7 +75,7 @@ func (g *Gate) impersonatesStill(ctx context.Context) bool {
 
 const notAnyMore = "the right to act as another user has ended, or was taken away"
 
-// unheard is what writes to nobody.
+// unheard is a response writer that discards everything.
 type unheard struct{}
 
 // Header implements http.ResponseWriter.

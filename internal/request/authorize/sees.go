@@ -15,8 +15,8 @@ import (
 // nodePrefix begins the names of nodes.
 const nodePrefix = "system:node:"
 
-// SeesAll tells the callers from whom nothing is hidden, by who they are (HF-7). A narrowed token says itself what it
-// reveals.
+// SeesAll reports whether nothing is hidden from the caller, because of who they are (HF-7). A narrowed token itself
+// says what it reveals.
 func (g *Gate) SeesAll(ctx context.Context, attrs authorizer.Attributes) bool {
 	caller := attrs.GetUser()
 	if caller == nil || requestctx.TokenOf(ctx) != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace,
-// which all resources can. Left out are those that stand for more than one field: the source of an event, all addresses
-// of a pod. A field that is missing here only makes a list under a condition need a label or a name. A test compares it
+// which all resources can. Fields that stand for more than one are left out: the source of an event, all addresses of a
+// pod. If a field is missing here, a list under a condition only needs a label or a name instead. A test compares it
 // with what every resource is stored by.
 var builtinFields = typed(map[schema.GroupResource][]expr.SelectableField{
 	{Resource: "pods"}: {
@@ -41,7 +41,7 @@ func typed(table map[schema.GroupResource][]expr.SelectableField) map[schema.Gro
 	return table
 }
 
-// eventFields are those of an event, which calls the object that it is about differently in each of its groups.
+// eventFields are the fields of an event. Its two API groups have different names for the object that it is about.
 func eventFields(about string) []expr.SelectableField {
 	fields := []expr.SelectableField{{Key: "reason"}, {Key: "type"}}
 	for _, f := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
@@ -50,8 +50,8 @@ func eventFields(about string) []expr.SelectableField {
 	return fields
 }
 
-// seenAsSelected is an error if the selectors of a request may be about another version of the object than the
-// condition is. Versions differ in their labels only if a webhook converts them.
+// seenAsSelected returns an error if the selectors of a request may be about another version of the object than the
+// condition. Versions differ in their labels only if a webhook converts them.
 func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served) error {
 	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
 	version := ""
@@ -74,7 +74,7 @@ func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served
 	return nil
 }
 
-// selectable are the fields that the resource of a request can be listed by in its version (CA-16).
+// selectable returns the fields by which the resource of a request can be listed in its version (CA-16).
 func selectable(served *snapshot.Served, req *expr.Request) []expr.SelectableField {
 	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
 	if fields := builtinFields[resource]; fields != nil {

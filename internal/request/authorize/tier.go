@@ -18,42 +18,41 @@ import (
 // policy-namespace or RBAC.
 type Tier struct {
 	tier ruleset.Tier
-	// label begins the reason of a condition; a rule's own reason says where it comes from.
+	// label is the prefix of the reason of a condition; a rule's own reason names its origin.
 	label string
 	store *snapshot.Store
 	node  authorizer.UnconditionalAuthorizer
-	// local knows which resources are served in this process. Who serves them elsewhere need not honour selectors, so
-	// that there they imply nothing.
+	// local knows which resources are served in this process. A server elsewhere need not honour selectors, so there
+	// they imply nothing.
 	local Local
-	// supposed is a rule that counts as if it was enforced, for requests that it applies to; see Chain.supposing.
+	// supposed is a rule that counts as if it were enforced, for requests that it applies to; see Chain.supposing.
 	supposed ruleset.Hit
 }
 
-// NewPolicyMaster is the tier of the master namespace.
+// NewPolicyMaster returns the tier of the master namespace.
 func NewPolicyMaster(store *snapshot.Store) *Tier {
 	return &Tier{tier: ruleset.TierMaster, label: "policy-master", store: store, local: nowhere{}}
 }
 
-// YieldingTo lets what the tier denies only because it cannot be read yield to the Node authorizer, which may be nil.
+// YieldingTo lets denies that are only due to unreadable policy yield to the Node authorizer, which may be nil.
 func (t *Tier) YieldingTo(node authorizer.UnconditionalAuthorizer) *Tier {
 	t.node = node
 	return t
 }
 
-// ServedBy says what is served in this process. Without it nothing is, and selectors imply nothing.
+// ServedBy sets which resources this process serves. Without it, none are, and selectors imply nothing.
 func (t *Tier) ServedBy(local Local) *Tier {
 	t.local = local
 	return t
 }
 
-// NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to
-// the Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes
-// (PO-7).
+// NewPolicyNamespace returns the tier of the request's own namespace. Its denies yield to every cluster-wide grant and
+// to the Node authorizer, which may be nil, so no local rule can lock out cluster admins, controllers or nodes (PO-7).
 func NewPolicyNamespace(store *snapshot.Store, node authorizer.UnconditionalAuthorizer) *Tier {
 	return &Tier{tier: ruleset.TierNamespace, label: "policy-namespace", store: store, node: node, local: nowhere{}}
 }
 
-// NewRBAC is RBAC, decided by the same index (PO-19).
+// NewRBAC returns the tier for RBAC, decided by the same index (PO-19).
 func NewRBAC(store *snapshot.Store) *Tier {
 	return &Tier{tier: ruleset.TierRBAC, label: "RBAC", store: store, local: nowhere{}}
 }
@@ -66,8 +65,8 @@ var (
 	errNoIndex = errors.New("no policy has been read yet")
 )
 
-// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
-// fails has decided; upstream would make a 500 of its error.
+// Authorize folds conditions: an allow that depends on the object does not allow, a deny that does denies. A condition
+// that fails has decided, so its error is not returned: upstream would turn it into a 500.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	return t.fold(ctx, attrs, lists{})
 }
@@ -76,7 +75,7 @@ func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, how lists)
 	return foldOpen(t.open(ctx, attrs, how))
 }
 
-// foldOpen is what an answer comes to where no condition is evaluated.
+// foldOpen decides an answer where no condition is evaluated.
 func foldOpen(d authorizer.ConditionsAwareDecision, set *openSet) (authorizer.Decision, string, error) {
 	if set != nil {
 		return set.folded(), folds(set.canBecome(authorizer.DecisionAllow)), nil
@@ -88,7 +87,7 @@ func foldOpen(d authorizer.ConditionsAwareDecision, set *openSet) (authorizer.De
 	return decision, reason, err
 }
 
-// ConditionsAwareAuthorize decides, or says under which conditions.
+// ConditionsAwareAuthorize decides, or returns the conditions of the decision.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return decisionOf(t.open(ctx, attrs, lists{}))
 }
@@ -100,7 +99,7 @@ func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.C
 	return d
 }
 
-// open is a few look-ups; it allocates only where conditional rules apply.
+// open costs a few look-ups; it allocates only where conditional rules apply.
 func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
@@ -132,21 +131,21 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, how lists)
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
-	// As with upstream's RBAC, a binding without its role is a reason and no error: everything else was decided.
+	// As in upstream's RBAC, a binding without its role is a reason, not an error: everything else was decided.
 	if err := q.Errors(t.tier); err != nil {
 		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil), nil
 	}
 	return authorizer.ConditionsAwareDecisionNoOpinion("", nil), nil
 }
 
-// selection is what selectors can be about, whether they are left out of account, and when the request is made.
+// selection is what selectors can be about, whether they are ignored, and the instant of the request.
 type selection struct {
 	served  *snapshot.Served
 	ignored bool
 	at      time.Time
 }
 
-// is tells which tier it is.
+// is reports whether it is this tier.
 func (t *Tier) is(tier ruleset.Tier) bool { return t.tier == tier }
 
 func (t *Tier) match(q *ruleset.Query) ruleset.Match {
@@ -172,7 +171,7 @@ func (t *Tier) yields(ctx context.Context, q *ruleset.Query, attrs authorizer.At
 	return decision == authorizer.DecisionAllow
 }
 
-// denied says why it was denied and, where there is one, what would have allowed it (PO-8).
+// denied says why the request was denied and, if there is one, which rule would have allowed it (PO-8).
 func (t *Tier) denied(why string, allow ruleset.Hit) string {
 	if allow.Found() {
 		why += "; without that: " + allow.Reason()
@@ -192,7 +191,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			case expr.False:
 			case expr.Unresolved:
 				set.keep(&set.denies, c, o.Residual())
-			default: // it holds, or fails, for every object
+			default: // it holds for every object, or fails
 				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o)), nil
 			}
 		}
@@ -233,7 +232,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	return authorizer.ConditionsAwareDecision{}, set
 }
 
-// applying appends the rules of the tier that apply under conditions.
+// applying appends the rules of the tier that apply under conditions to hits.
 func (t *Tier) applying(hits []ruleset.Hit, q *ruleset.Query, effect ruleset.Effect) []ruleset.Hit {
 	hits = q.AppendConditional(hits, t.tier, effect)
 	if s := t.supposed; s.Found() && s.Effect() == effect && (s.Condition() != nil || s.Names() != nil) {
@@ -242,7 +241,7 @@ func (t *Tier) applying(hits []ruleset.Hit, q *ruleset.Query, effect ruleset.Eff
 	return hits
 }
 
-// EvaluateConditions decides a set that this tier answered.
+// EvaluateConditions decides a set that this tier returned.
 func (t *Tier) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return evaluateSets(ctx, t.label, d, data)
 }

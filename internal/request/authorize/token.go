@@ -18,13 +18,13 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// ExtraLinks is the key of a user's extra that has the links of a narrowed token, by value: what TokenReview confirms,
-// what aggregated servers get, and what a SubjectAccessReview is asked with. It can only ever take away.
+// ExtraLinks is the key in a user's extra that holds the links of a narrowed token, by value: TokenReview confirms it,
+// aggregated servers get it, and a SubjectAccessReview is asked with it. It can only take rights away.
 const ExtraLinks = "authentication.proviso.dev/links"
 
-// Token refuses what the narrowed token of the caller does not allow. It stands ahead of the whole chain, since a token
-// of a cluster admin is narrowed, too, and never allows anything that those behind it do not: with one exception, every
-// token may revoke itself.
+// Token refuses what the narrowed token of the caller does not allow. It runs ahead of the whole chain, since a token
+// of a cluster admin is narrowed, too. It never allows what the links behind it do not, with one exception: every token
+// may revoke itself.
 type Token struct {
 	store *snapshot.Store
 	links *narrowedtoken.Compiler
@@ -36,7 +36,7 @@ type Bound interface {
 	Check(ctx context.Context, bound *narrowedtoken.Bound) error
 }
 
-// NewToken makes the tier. Links are compiled by links.
+// NewToken returns the tier. The compiler compiles the links of tokens.
 func NewToken(store *snapshot.Store, links *narrowedtoken.Compiler, bound Bound) *Token {
 	return &Token{store: store, links: links, bound: bound}
 }
@@ -47,7 +47,7 @@ var (
 	_ opener                  = (*Token)(nil)
 )
 
-// Authorize folds conditions: a link that allows some objects allows none.
+// Authorize folds conditions: a link that allows only some objects allows none.
 func (t *Token) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	return t.fold(ctx, attrs, lists{})
 }
@@ -70,12 +70,12 @@ func (t *Token) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.A
 	return decisionOf(t.open(ctx, attrs, lists{}))
 }
 
-// EvaluateConditions decides a set that this tier answered.
+// EvaluateConditions decides a set that this tier returned.
 func (t *Token) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return evaluateSets(ctx, tokenLabel, d, data)
 }
 
-// RulesFor has no rules to add. What the others list is more than the token allows.
+// RulesFor has no rules to add. The rules that the other links list may be more than the token allows.
 func (t *Token) RulesFor(ctx context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	if token, extra := carried(u); token == nil && extra == nil && requestctx.TokenOf(ctx) == nil {
 		return nil, nil, false, nil
@@ -83,7 +83,7 @@ func (t *Token) RulesFor(ctx context.Context, u user.Info, _ string) ([]authoriz
 	return nil, nil, true, errors.New("the narrowed token of the caller allows less than what is listed")
 }
 
-// tokenLabel begins the reasons of this tier.
+// tokenLabel is the prefix of the reasons of this tier.
 const tokenLabel = "your token"
 
 // open asks every link. Requests without a token cost two look-ups.
@@ -112,7 +112,7 @@ func refuse(why string) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionDeny(why, nil)
 }
 
-// carried is the token that a user carries, or the links of one by value.
+// carried returns the token that a user carries, or the links of one by value.
 func carried(u user.Info) (token *narrowedtoken.Token, extra []string) {
 	if u == nil {
 		return nil, nil
@@ -127,15 +127,15 @@ func carried(u user.Info) (token *narrowedtoken.Token, extra []string) {
 	return nil, texts
 }
 
-// usesGrants reports whether what was granted by access requests counts for a user: not for a token that was asked for
-// without it.
+// usesGrants reports whether grants of access requests count for a user: they do not if the user's token was issued
+// without them.
 func usesGrants(u user.Info) bool {
 	token, extra := carried(u)
 	return extra == nil && (token == nil || token.Payload.Grants)
 }
 
-// carrying lets the user of the request's own check carry the token that the request came with: impersonation has
-// replaced the user by then. Nobody else adds a token to a user.
+// carrying attaches the token of the request to the user in the request's own check: by then impersonation may have
+// replaced the user. No other code adds a token to a user.
 func carrying(ctx context.Context, attrs authorizer.Attributes) authorizer.Attributes {
 	token := requestctx.TokenOf(ctx)
 	if token == nil {
@@ -164,13 +164,13 @@ type tokenUser struct {
 // NarrowedToken implements requestctx.TokenUser.
 func (u *tokenUser) NarrowedToken() *narrowedtoken.Token { return u.token }
 
-// revokes tells the request by which a token ends itself. Which token it names is checked where it is stored.
+// revokes reports whether this is the request by which a token revokes itself. The storage checks which token it names.
 func revokes(attrs authorizer.Attributes) bool {
 	return attrs.IsResourceRequest() && attrs.GetVerb() == verbs.Create && attrs.GetAPIGroup() == accessv1alpha1.GroupName &&
 		attrs.GetResource() == snapshot.TokenRevocations.Resource && attrs.GetSubresource() == ""
 }
 
-// Ended is why a token is over; empty if it is not.
+// Ended says why a token is no longer valid; empty if it is valid.
 func (t *Token) Ended(ctx context.Context, token *narrowedtoken.Token) string {
 	now := requestctx.InstantOf(ctx)
 	if now.IsZero() {

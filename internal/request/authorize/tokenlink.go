@@ -22,15 +22,15 @@ type linkCondition struct {
 	number int
 	text   string
 	rules  *narrowedtoken.Link
-	// allowed tells that all objects are allowed that no deny is about.
+	// allowed is true if every object is allowed that no deny matches.
 	allowed        bool
 	allows, denies []*ruleCondition
 }
 
 var _ authorizer.Condition = (*linkCondition)(nil)
 
-// bind takes the rules over that depend on the object. It answers Deny if no object is allowed, Allow if all are, and
-// otherwise has no opinion.
+// bind takes the rules that depend on the object. It returns Deny if no object is allowed, Allow if all are, and
+// NoOpinion otherwise.
 func (l *linkCondition) bind(set *openSet, answer narrowedtoken.Answer) authorizer.Decision {
 	for _, hit := range answer.Denies {
 		c := new(ruleCondition)
@@ -102,7 +102,7 @@ func (l *linkCondition) Evaluate(ctx context.Context, data authorizer.Conditions
 	return authorizer.ConditionEvaluationResultBoolean(true)
 }
 
-// GetID tells the conditions of links apart.
+// GetID distinguishes the conditions of links.
 func (l *linkCondition) GetID() string {
 	return expr.ConditionID("token-link-"+strconv.Itoa(l.number), expr.Deny, l.text)
 }
@@ -119,7 +119,7 @@ func (l *linkCondition) GetCondition() string {
 func (l *linkCondition) GetDescription() string { return l.rules.Description }
 
 // readsHidden finds a hidden field of the resource, or of namespaces, that a condition of the link may read. The holder
-// of a token writes its links: which objects they allow would tell the field (HF-5).
+// of a token writes its links: which objects they allow would reveal the field (HF-5).
 func (l *linkCondition) readsHidden(fields *fieldperm.Table, resource fieldperm.Resource) (found fieldperm.Hidden, reads bool) {
 	if !fields.HidesAny() {
 		return found, false
@@ -140,7 +140,7 @@ func (l *linkCondition) readsHidden(fields *fieldperm.Table, resource fieldperm.
 	return found, false
 }
 
-// HiddenPlaces is the resource of which conditions on any other one can see an object, the namespace.
+// HiddenPlaces is the resource whose objects conditions on any other resource can see: namespaces.
 var HiddenPlaces = fieldperm.Resource{Resource: "namespaces"}
 
 // MayRead reports whether a condition of a rule may read a field, or depends on whether it changes.

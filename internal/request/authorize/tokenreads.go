@@ -15,10 +15,10 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// A token limits what others allow. In a read that is not a deny under a condition, which would refuse it: a get is
-// decided on the state that is read, and a list or watch shows what all of them allow (TK-3).
+// A token limits what the other links allow. For a read, that is not a conditional deny, which would refuse the read: a
+// get is decided on the state that is read, and a list or watch shows what all of them allow (TK-3).
 
-// apart takes the answer of the token out of what is known; the set is nil if the token leaves nothing open.
+// apart removes the answer of the token from what is known; the set is nil if the token leaves nothing open.
 func (v Partial) apart() (Partial, *openSet) {
 	if v.rest == nil || len(v.rest.walk.kept) == 0 {
 		return v, nil
@@ -33,7 +33,7 @@ func (v Partial) apart() (Partial, *openSet) {
 	return v, set
 }
 
-// within decides a read that others than the token allow, always or under conditions.
+// within decides a read that the links behind the token allow, always or under conditions.
 func (g *Gate) within(ctx context.Context, v Partial, limits *openSet, others Verdict, snap *snapshot.Snapshot, attrs authorizer.Attributes) Verdict {
 	if others.Answer != Allowed && others.Answer != Open {
 		return others
@@ -62,7 +62,7 @@ func (g *Gate) within(ctx context.Context, v Partial, limits *openSet, others Ve
 	return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Narrowed(n))
 }
 
-// bounded shows of what others show the objects that every link allows.
+// bounded shows, of the objects that the others show, those that every link of the token allows.
 type bounded struct {
 	others requestctx.Each // nil if they show everything
 	links  []*linkCondition
@@ -72,8 +72,8 @@ type bounded struct {
 
 var _ requestctx.Each = (*bounded)(nil)
 
-// boundTo has the links asked about each object. In a version of the object that a rule cannot be asked about, the rule
-// allows nothing, and denies everything.
+// boundTo makes the storage ask the links about each object. If the rule cannot be evaluated on the version of the
+// object, an allow rule allows nothing and a deny rule denies everything.
 func boundTo(others requestctx.Each, limits *openSet, served *snapshot.Served) *bounded {
 	b := &bounded{others: others, place: others != nil && others.LooksAtNamespace()}
 	req := limits.request()
@@ -134,7 +134,7 @@ func (b *bounded) Shows(ctx context.Context, data authorizer.ConditionsData) (bo
 	return b.others.Shows(ctx, data)
 }
 
-// At implements requestctx.Each: what others do not show is not shown.
+// At implements requestctx.Each: an object that the others do not show is not shown.
 func (b *bounded) At(namespace, name string) (shown, known bool) {
 	if b.others == nil {
 		return false, false

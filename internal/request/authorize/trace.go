@@ -11,14 +11,14 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Step is what one link of the chain had to say about a request.
+// Step is the answer of one link of the chain to a request.
 type Step struct {
 	Link Link
-	// Asked is false if a link before had decided. The rest is then empty.
+	// Asked is false if an earlier link had decided. The rest is then empty.
 	Asked bool
-	// Answer is what the link said before it had seen an object.
+	// Answer is the link's answer without the object.
 	Answer authorizer.ConditionsAwareDecision
-	// Open tells that the answer depends on the object. Otherwise Decision is final, for this link.
+	// Open is true if the answer depends on the object. Otherwise Decision is final for this link.
 	Open     bool
 	Decision authorizer.Decision
 	Reason   string
@@ -26,8 +26,8 @@ type Step struct {
 }
 
 // Trace asks the links one by one, as a request would, and keeps every answer. With data, conditions are evaluated;
-// without, they stay open and the walk goes on behind them, up to the first answer that ends it whatever the object is.
-// If conditions on such a request would not be honoured, they are folded as the chain folds them.
+// without, they stay open and the walk continues after them, up to the first answer that ends it whatever the object
+// is. If conditions on such a request would not be honoured, they are folded as the chain folds them.
 func (c *Chain) Trace(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData, honoured bool) []Step {
 	var steps []Step
 	w := c.Walk(attrs)
@@ -57,19 +57,19 @@ type Applied struct {
 	Hit ruleset.Hit
 	// Condition is the rule's; nil if it has none.
 	Condition authorizer.Condition
-	// Known is what the request alone makes of the condition. It is True without one.
+	// Known is the truth of the condition with the request alone. It is True without a condition.
 	Known expr.Truth
-	// Yields tells that the rule denies in a namespace what a grant for the whole cluster allows.
+	// Yields is true if the rule denies in a namespace what a grant for the whole cluster allows.
 	Yields bool
 }
 
-// RuleTracer is a link that is decided by rules of the index.
+// RuleTracer is a link that decides by rules of the index.
 type RuleTracer interface {
 	// Tier is the part of the index that the link asks.
 	Tier() ruleset.Tier
 	// Applying lists every rule that applies to the request, once per binding, denies first.
 	Applying(ctx context.Context, attrs authorizer.Attributes) []Applied
-	// Supposing is the link as if one more rule applied to the requests that it is asked about. It counts nothing.
+	// Supposing returns the link as if one more rule applied to the requests that it is asked about. It counts nothing.
 	Supposing(hit ruleset.Hit) authorizer.Authorizer
 }
 
@@ -85,7 +85,7 @@ func (t *Tier) Supposing(hit ruleset.Hit) authorizer.Authorizer {
 // Tier is the part of the index that is asked.
 func (t *Tier) Tier() ruleset.Tier { return t.tier }
 
-// Applying lists what a decision looks at. It decides nothing.
+// Applying lists the rules that a decision looks at. It decides nothing.
 func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Applied {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
@@ -109,7 +109,7 @@ func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Appl
 	return all
 }
 
-// Explain is one rule and what the request makes of its condition.
+// Explain returns one rule with the truth of its condition under the request.
 func Explain(ctx context.Context, hit ruleset.Hit, attrs authorizer.Attributes) Applied {
 	effect := expr.Allow
 	if hit.Effect() == ruleset.Denies {

@@ -17,8 +17,8 @@ func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (aut
 	return c.Walk(attrs).Fold(ctx)
 }
 
-// ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional
-// answer.
+// ConditionsAwareAuthorize is the eager form that reviews show to people: it asks every link up to the first
+// unconditional answer.
 func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	var union authorizer.ConditionsAwareDecisionUnion
 	w := c.Walk(attrs)
@@ -31,7 +31,7 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.A
 	return union.ToDecision()
 }
 
-// EvaluateConditions resolves what ConditionsAwareAuthorize answered.
+// EvaluateConditions resolves an answer of ConditionsAwareAuthorize.
 func (c *Chain) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	if !d.IsUnion() {
 		return d.FailureDecision(), "failed closed", fmt.Errorf("the authorizer chain can only evaluate what it answered itself, got %s", d)

@@ -19,23 +19,23 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// spread is what a caller may see of a resource in single namespaces, if they may not see all of it (RD-11): each part
-// is what a list of that namespace would show them. It decides nothing by itself.
+// spread is what a caller who may not see all objects of a resource may see in single namespaces (RD-11): each part is
+// what a list of that namespace would show them. It decides nothing by itself.
 type spread struct {
-	// parts are by namespace; of namespaces themselves, by their names. What is in here decides alone, so that a
-	// namespace that denies what is allowed elsewhere shows nothing.
+	// parts are keyed by namespace; for namespaces themselves, by name. A part decides alone, so a namespace that
+	// denies what is allowed elsewhere shows nothing.
 	parts map[string]part
-	// decided has the namespaces of the parts, and order those in which something may be seen, as objects are stored.
+	// decided has the namespaces of the parts, and order those in which something may be seen, in storage order.
 	decided, order []string
 	// by names the links behind the parts.
 	by []string
-	// elsewhere decides about namespaces that no binding of theirs is about; nil if nothing may be seen there.
+	// elsewhere decides about namespaces for which no binding of their own counts; nil if nothing may be seen there.
 	elsewhere *elsewhere
 	// named shows namespaces that rules for all namespaces name; nil if there are none.
 	named *named
 	// wide asks rules that hold in all namespaces; nil if there are none.
 	wide *each
-	// themselves tells that the objects are namespaces.
+	// themselves is true if the objects are namespaces.
 	themselves bool
 	view       requestctx.View
 }
@@ -49,7 +49,7 @@ type part struct {
 var _ requestctx.Each = (*spread)(nil)
 
 // ask asks the chain. A list or watch that it does not allow as a whole is also asked about by name, and in single
-// namespaces; the union is nil if nothing can be seen there, or if there is nobody to ask about it.
+// namespaces; the union is nil if nothing can be seen there, or if the storage cannot ask about it.
 func (g *Gate) ask(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (Partial, *spread) {
 	how := lists{unselected: g.unselected(attrs)}
 	known := g.Chain.decide(ctx, attrs, how)
@@ -67,20 +67,20 @@ func (v Partial) isUndecided(ctx context.Context) bool {
 	return decision == authorizer.DecisionNoOpinion && err == nil
 }
 
-// unites reports whether of a list or watch may be shown what is allowed in single namespaces, or by name: where each
-// object can be asked about.
+// unites reports whether a list or watch may show what is allowed in single namespaces, or by name: only where the
+// storage can ask about each object.
 func (g *Gate) unites(attrs authorizer.Attributes) bool {
 	return g.unions && isList(attrs.GetVerb()) && attrs.IsResourceRequest() && attrs.GetSubresource() == "" &&
 		g.Unseen(attrs) == nil && g.reading.Asks(attrs) == nil
 }
 
-// isNamespaces tells requests for namespaces.
+// isNamespaces reports whether a request is for namespaces.
 func isNamespaces(attrs authorizer.Attributes) bool {
 	return attrs.IsResourceRequest() && attrs.GetResource() == "namespaces" && attrs.GetAPIGroup() == "" && attrs.GetSubresource() == ""
 }
 
-// spread asks in which namespaces the caller may see something; nil if in none. Wide tells that rules for all
-// namespaces show something, so that those which show less count, too.
+// spread asks in which namespaces the caller may see something; nil if in none. Wide is true if rules for all
+// namespaces show something; then namespaces that show less count, too.
 func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, wide bool) *spread {
 	u := &spread{parts: map[string]part{}}
 	var q ruleset.Query
@@ -101,7 +101,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 			switch v := g.decide(ctx, oneNamespace(attrs, name), narrowTo); {
 			case v.Answer == Denied:
 				u.add(name, part{}, "")
-			case held && v.Answer == Allowed: // what is allowed under a condition is asked of each object
+			case held && v.Answer == Allowed: // what is allowed under a condition is checked for each object
 				u.add(name, part{all: true}, linkPlaces)
 			}
 		}
@@ -124,7 +124,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	return u
 }
 
-// withPlaces are namespaces in the order in which objects are stored, and further ones.
+// withPlaces merges two lists of namespaces, in the order in which objects are stored.
 func withPlaces(names, others []string) []string {
 	if len(others) == 0 {
 		return names
@@ -134,7 +134,7 @@ func withPlaces(names, others []string) []string {
 	return slices.Compact(all)
 }
 
-// partOf is what a list or watch of one namespace shows.
+// partOf returns what a list or watch of one namespace shows.
 func (g *Gate) partOf(ctx context.Context, attrs authorizer.Attributes, namespace string) (part, string) {
 	v := g.decide(ctx, inPlace(attrs, namespace), askEach)
 	switch {
@@ -159,7 +159,7 @@ func (u *spread) add(name string, found part, by string) {
 	}
 }
 
-// askEach has the rules asked about each object, whatever selectors could say.
+// askEach has the rules checked for each object, whatever selectors could express.
 func askEach(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error) {
 	if !asks {
 		return nil, errSelectorsOnly
@@ -198,7 +198,7 @@ func (u *spread) joined(by narrower) narrower {
 	}
 }
 
-// verdict is that on a list or watch of which only the union is allowed.
+// verdict is the verdict on a list or watch of which only the union is allowed.
 func (u *spread) verdict(known Partial) Verdict {
 	n := u.narrowing()
 	v := known.verdict(Open, "narrowed to "+spell(n), requestctx.Narrowed(n))
@@ -210,7 +210,7 @@ func (u *spread) narrowing() *requestctx.Narrowing {
 	return &requestctx.Narrowing{Each: u, Union: &requestctx.Union{Namespaces: u.order, Elsewhere: u.wide != nil || u.reachesElsewhere(), Themselves: u.themselves}}
 }
 
-// see completes the union by rules for all namespaces, and spells what it shows.
+// see adds the rules for all namespaces to the union, and describes what it shows.
 func (u *spread) see(attrs authorizer.Attributes, wide *each) {
 	h := newHash("union", string(u.view[:]))
 	if attrs != nil {
@@ -238,7 +238,7 @@ func (u *spread) see(attrs authorizer.Attributes, wide *each) {
 	u.view = requestctx.View(h.Sum(nil))
 }
 
-// at is the part in which an object is; not found if rules for all namespaces decide about it.
+// at returns the part for an object; not found if rules for all namespaces decide about it.
 func (u *spread) at(namespace, name string) (p part, found bool) {
 	if u.themselves {
 		namespace = name
@@ -247,13 +247,12 @@ func (u *spread) at(namespace, name string) (p part, found bool) {
 	return p, found
 }
 
-// reachesElsewhere reports whether something may be seen outside of the parts that rules for all namespaces do not
-// show.
+// reachesElsewhere reports whether something outside the parts may be seen that rules for all namespaces do not show.
 func (u *spread) reachesElsewhere() bool {
 	return u.named != nil || u.elsewhere != nil && !u.themselves
 }
 
-// everywhere asks rules that hold in all namespaces where nothing denies by the namespace; nil if there are none.
+// everywhere returns the rules for all namespaces, if no deny depends on the namespace; nil if there are none.
 func (u *spread) everywhere() *each {
 	if u.elsewhere != nil && u.elsewhere.denies {
 		return nil
@@ -334,7 +333,7 @@ func (c *Chain) has(tier ruleset.Tier) bool {
 	})
 }
 
-// reasonPlace is why a namespace is shown, and linkPlaces what shows some of them.
+// reasonPlace is why a namespace is shown, and linkPlaces is the link that shows some of them.
 const (
 	reasonPlace = "a right to something in the namespace"
 	linkPlaces  = "namespaces"
@@ -373,9 +372,9 @@ func SpellUnion(u *requestctx.Union) string {
 	return text
 }
 
-// United says what a list or watch is put together of that is not allowed as a whole, and may be made all the same, or
-// why a namespace is shown; nothing of other requests. Whole tells that all of what is asked for is allowed. A question
-// that does not say the version is about the one that is preferred.
+// United describes the parts of a list or watch that is not allowed as a whole but may be made nevertheless, or says
+// why a namespace is shown; it is empty for other requests. Whole is true if all of the request is allowed. A question
+// without a version is about the preferred one.
 func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (text string, whole bool) {
 	if !g.unions || !attrs.IsResourceRequest() {
 		return "", false
@@ -399,8 +398,8 @@ func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	return "", false
 }
 
-// Others are those who may be allowed a request although no rule that applies to it says so: in single namespaces, or
-// by name. One can be in it more than once.
+// Others returns the subjects that may be allowed a request although no rule that applies to it says so: in single
+// namespaces, or by name. A subject can occur more than once.
 func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all []ruleset.Subject) {
 	all = snap.Access.Subjects()
 	visit := func(s ruleset.Subject) { all = append(all, s) }
@@ -420,14 +419,14 @@ func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all
 	return all
 }
 
-// inPlace is a list or watch of one namespace.
+// inPlace returns a list or watch of one namespace.
 func inPlace(attrs authorizer.Attributes, namespace string) authorizer.Attributes {
 	r := recordOf(attrs)
 	r.Namespace = namespace
 	return r
 }
 
-// oneNamespace is the get of a namespace.
+// oneNamespace returns the get of a namespace.
 func oneNamespace(attrs authorizer.Attributes, name string) authorizer.Attributes {
 	r := recordOf(attrs)
 	r.Verb, r.Namespace, r.Name = verbs.Get, name, name

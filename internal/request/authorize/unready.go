@@ -6,15 +6,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Unready stands right behind system:masters and refuses everything but GET on the health endpoints for as long as the
-// server must not decide requests (SV-14). Otherwise it has no opinion.
+// Unready runs right after system:masters and refuses everything but GET on the health endpoints as long as the server
+// must not decide requests (SV-14). Otherwise it has no opinion.
 type Unready struct {
 	Replicas Agreement
 }
 
-// Agreement is that of a server with its replicas.
+// Agreement is the agreement of a server with its replicas.
 type Agreement interface {
-	// Agreed is nil while the server decides as its replicas do, and so may serve.
+	// Agreed returns nil while the server decides as its replicas do, and so may serve.
 	Agreed() error
 }
 
@@ -48,7 +48,7 @@ func (u Unready) EvaluateConditions(context.Context, authorizer.ConditionsAwareD
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-// isHealth tells the questions that everybody may ask a server that is not ready.
+// isHealth reports whether the request is one that every caller may make of a server that is not ready.
 func isHealth(attrs authorizer.Attributes) bool {
 	if attrs.IsResourceRequest() || attrs.GetVerb() != "get" {
 		return false

@@ -9,14 +9,14 @@ import (
 // VerbUnsafeDelete is the verb of a delete that no admission sees.
 const VerbUnsafeDelete = "unsafe-delete-ignore-read-errors"
 
-// DeniesUnsafe tells why an unsafe delete, which no admission sees, must not be made: the delete hangs on the object,
-// or some deletes are denied to the caller.
+// DeniesUnsafe returns why an unsafe delete, which no admission sees, must be refused: the delete depends on the
+// object, or the caller is denied some deletes.
 func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) string {
 	snap := pinned(ctx)
 	if snap == nil {
 		return "no policy was pinned to this request"
 	}
-	// Also where a condition would fold: whatever is left of the chain means that the object counts.
+	// Also where a condition would fold: if anything is left of the chain, the object counts.
 	if v := g.Chain.Decide(ctx, WithVerb(attrs, "delete")); v.rest != nil || v.Decision == authorizer.DecisionDeny {
 		return "a conditional permission does not allow an unsafe delete"
 	}

@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Unsynced stands right behind system:masters and, until the policy snapshot has synced, refuses everything but GET on
-// the health endpoints (SV-8). Afterwards it has no opinion, unless the policy is too old to decide by (OP-6).
+// Unsynced runs right after system:masters and, until the policy snapshot has synced, refuses everything but GET on the
+// health endpoints (SV-8). Afterwards it has no opinion, unless the policy is too old to decide by (OP-6).
 type Unsynced struct {
 	Store *snapshot.Store
 	// Age knows when the policy is too old.
@@ -19,11 +19,11 @@ type Unsynced struct {
 
 // Age knows when the policy is too old to decide by.
 type Age interface {
-	// Stale says why it is; empty if it is not.
+	// Stale says why the policy is too old; empty if it is not.
 	Stale() string
 }
 
-// Ageless is the age of policy that cannot get old, or whose age is not limited.
+// Ageless is the age of policy that cannot get too old, or whose age is not limited.
 type Ageless struct{}
 
 // Stale implements Age.
@@ -31,7 +31,7 @@ func (Ageless) Stale() string { return "" }
 
 var _ authorizer.Authorizer = Unsynced{}
 
-// Authorize denies while nothing is known, or nothing new: a deny rule may exist that nobody has read yet.
+// Authorize denies while no policy, or no recent policy, is known: a deny rule may exist that was not read yet.
 func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	why := "the server has not read its policy yet: try again in a moment"
 	if SnapshotOf(ctx, u.Store).Synced {
@@ -55,7 +55,8 @@ func (u Unsynced) EvaluateConditions(context.Context, authorizer.ConditionsAware
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-// SnapshotOf is the policy a call is decided by: the one pinned to the request, or the current one outside of requests.
+// SnapshotOf returns the policy that decides a call: the one pinned to the request, or the current one outside
+// requests.
 func SnapshotOf(ctx context.Context, store *snapshot.Store) *snapshot.Snapshot {
 	if h := requestctx.From(ctx); h != nil && h.Snapshot != nil {
 		return h.Snapshot

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Walk is one way through the chain: the answers that are kept, and then the links that were not asked yet. Everything
-// that the chain is asked is a fold over Answers. A Walk is a value: a copy goes its own way from where it was made.
+// Walk is one way through the chain: the answers that are kept, and then the links that were not asked yet. Every
+// question to the chain is a fold over Answers. A Walk is a value: a copy continues independently from the same point.
 type Walk struct {
 	attrs authorizer.Attributes
 	kept  []kept
@@ -25,18 +25,18 @@ type Walk struct {
 // answer is what a link said.
 type answer struct {
 	link *Link
-	// decision says nothing if there is a set: that is then the answer.
+	// decision is unset if there is a set, which then is the answer.
 	decision authorizer.ConditionsAwareDecision
 	set      *openSet
 }
 
-// isOpen reports whether it depends on the object.
+// isOpen reports whether the answer depends on the object.
 func (a *answer) isOpen() bool { return a.set != nil || !a.decision.IsUnconditional() }
 
-// upstream is the answer as upstream has it.
+// upstream returns the answer as upstream's type.
 func (a *answer) upstream() authorizer.ConditionsAwareDecision { return decisionOf(a.decision, a.set) }
 
-// kept is an answer that is kept. Decisions of upstream's are large, and few answers have one.
+// kept is an answer that is kept. Upstream's decisions are large, and few answers have one.
 type kept struct {
 	link     *Link
 	decision *authorizer.ConditionsAwareDecision
@@ -55,8 +55,8 @@ func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
 	return Walk{attrs: c.Scoped(attrs), rest: c.Links()}
 }
 
-// Answers yields what the links say, in order. A link is asked when its turn comes; after a break no
-// more are asked, and the walk can go on later with the links that are left.
+// Answers yields what the links say, in order. A link is asked when its turn comes; after a break no more are asked,
+// and the walk can continue later with the rest.
 func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.ConditionsAwareDecision] {
 	return func(yield func(Link, authorizer.ConditionsAwareDecision) bool) {
 		for a := range w.answers(ctx) {
@@ -67,7 +67,7 @@ func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.Condition
 	}
 }
 
-// answers yields the same for those who need no upstream decision.
+// answers yields the same for callers that do not need upstream's decision.
 func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
 		for _, k := range w.kept {
@@ -127,7 +127,7 @@ func (w *Walk) keep(a *answer) {
 	w.kept = append(w.kept[:len(w.kept):len(w.kept)], k)
 }
 
-// Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not
+// Fold continues without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not
 // asked again.
 func (w Walk) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 	decision, reason, _, err := w.fold(ctx, &record{})
@@ -141,7 +141,7 @@ func (w Walk) fold(ctx context.Context, r *record) (_ authorizer.Decision, reaso
 		link, d := a.link, a.decision
 		if decision, reason, err := Parts(d); decision != authorizer.DecisionNoOpinion {
 			if FailedClosed(err) {
-				err = nil // it has decided; upstream would make a 500 of an error
+				err = nil // it has decided; upstream would turn an error into a 500
 			}
 			return decision, reason, link.Name, err
 		}
@@ -150,7 +150,7 @@ func (w Walk) fold(ctx context.Context, r *record) (_ authorizer.Decision, reaso
 	return authorizer.DecisionNoOpinion, r.reason(), "", utilerrors.NewAggregate(r.errs)
 }
 
-// Parts takes an unconditional decision apart. A conditional one is what it folds to.
+// Parts splits an unconditional decision. A conditional one is folded.
 func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, error) {
 	switch {
 	case d.IsAllow():
@@ -163,7 +163,8 @@ func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, e
 	return d.FailureDecision(), folds(d.PossibleDecisions().Has(authorizer.DecisionAllow)), nil
 }
 
-// folds says why conditions that nobody evaluates do not allow: those that may allow, and those that can only deny.
+// folds says why conditions that will not be evaluated do not allow: those that may allow, and those that can only
+// deny.
 func folds(mayAllow bool) string {
 	if mayAllow {
 		return "allowed only under conditions on the object; use `proviso can-i` to see them"
@@ -171,7 +172,7 @@ func folds(mayAllow bool) string {
 	return "denied under conditions on the object; use `proviso can-i` to see them"
 }
 
-// record collects what links without an opinion had to say.
+// record collects the reasons and errors of links without an opinion.
 type record struct {
 	reasons  []string
 	errs     []error
@@ -186,7 +187,7 @@ func (r *record) note(name, reason string, err error) {
 	case FailedClosed(err):
 		r.failures = append(r.failures, fmt.Errorf("%s: %w", name, err))
 	case err != nil:
-		r.errs = append(r.errs, err) // as the authorizer put it: reviews quote it, and stock adds nothing to it
+		r.errs = append(r.errs, err) // in the authorizer's words: reviews quote it, and stock Kubernetes adds nothing to it
 	}
 }
 
@@ -197,7 +198,7 @@ func (r *record) all() error {
 	return utilerrors.NewAggregate(append(r.errs[:len(r.errs):len(r.errs)], r.failures...))
 }
 
-// kept is the record for the rest of the walk; nil if it is empty.
+// kept returns the record for the rest of the walk; nil if it is empty.
 func (r *record) kept() *record {
 	if len(r.reasons)+len(r.errs)+len(r.failures) == 0 {
 		return nil
@@ -205,7 +206,7 @@ func (r *record) kept() *record {
 	return r.copy()
 }
 
-// copy is a record that can be continued without changing this one.
+// copy returns a record that can be continued without changing this one.
 func (r *record) copy() *record {
 	if r == nil {
 		return &record{}

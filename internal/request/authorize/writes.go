@@ -6,8 +6,8 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Writes tells the requests that can set labels, annotations and fields. Deleting, connecting and impersonating set
-// nothing, so that a review of them need not say what they must not set.
+// Writes reports whether a request can set labels, annotations and fields. Deleting, connecting and impersonating set
+// nothing, so a review of them need not say what they must not set.
 func Writes(attrs authorizer.Attributes) bool {
 	return verbs.Stores(attrs.GetVerb()) && attrs.IsResourceRequest() && !isConnect(attrs)
 }

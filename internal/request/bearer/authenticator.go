@@ -20,33 +20,33 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// The audit annotations of a request with a narrowed token. None of them has the token.
+// The audit annotations of a request with a narrowed token. None of them contains the token.
 const (
 	AnnotationToken   = "authentication.proviso.dev/token"
 	AnnotationLinks   = "authentication.proviso.dev/token-links"
 	AnnotationRefused = "authentication.proviso.dev/token-refused"
 )
 
-// maxRead is how many tokens are remembered as they were read. Whether they hold is asked every time.
+// maxRead is how many parsed tokens are cached. Whether they are still valid is checked every time.
 const maxRead = 4096
 
-// Config is what narrowed tokens are recognised by.
+// Config configures the authenticator.
 type Config struct {
-	// Next recognises every other credential.
+	// Next authenticates every other credential.
 	Next authenticator.Request
 	// Keys are the root keys.
 	Keys narrowedtoken.Keys
-	// Holds is why a token does not hold any more, for those who confirm it without asking for a decision.
+	// Holds says why a token is no longer valid, for TokenReviews, which confirm it without a decision.
 	Holds Holds
 }
 
-// Holds knows whether a token still holds.
+// Holds knows whether a token is still valid.
 type Holds interface {
-	// Ended is why it does not; empty if it does.
+	// Ended says why it is not; empty if it is.
 	Ended(ctx context.Context, token *narrowedtoken.Token) string
 }
 
-// Authenticator recognises narrowed tokens, and leaves every other credential to others.
+// Authenticator recognises narrowed tokens, and leaves every other credential to the next authenticator.
 type Authenticator struct {
 	cfg             Config
 	header, upgrade authenticator.Request
@@ -55,7 +55,7 @@ type Authenticator struct {
 
 var _ authenticator.Request = (*Authenticator)(nil)
 
-// New makes it.
+// New returns the authenticator.
 func New(cfg Config) *Authenticator {
 	a := &Authenticator{cfg: cfg, read: lru.New(maxRead)}
 	a.header, a.upgrade = bearertoken.New(recognizer{a}), websocket.NewProtocolAuthenticator(recognizer{a})
@@ -82,7 +82,8 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	return a.upgrade.AuthenticateRequest(r)
 }
 
-// others asks the other authenticators, and notes who it is. A credential that asks for a narrowed token is looked at.
+// others asks the other authenticators, and records the user. It inspects the credential of a request for a narrowed
+// token.
 func (a *Authenticator) others(r *http.Request) (*authenticator.Response, bool, error) {
 	asks := asksForToken(r)
 	var jwt string
@@ -116,7 +117,7 @@ func inHeader(r *http.Request) string {
 
 const protocolPrefix = "base64url.bearer.authorization.k8s.io."
 
-// inProtocol is the bearer token among the protocols of a web socket. One of ours is found beside others, too.
+// inProtocol is the bearer token among the protocols of a web socket. A narrowed token is found beside others, too.
 func inProtocol(r *http.Request) (found string) {
 	for _, header := range r.Header["Sec-Websocket-Protocol"] {
 		for protocol := range strings.SplitSeq(header, ",") {
@@ -133,7 +134,7 @@ func inProtocol(r *http.Request) (found string) {
 	return found
 }
 
-// recognizer is the authenticator of tokens that begin like ours.
+// recognizer is the authenticator of tokens with our prefix.
 type recognizer struct{ *Authenticator }
 
 // AuthenticateToken implements authenticator.Token.
@@ -153,7 +154,7 @@ func (a recognizer) AuthenticateToken(ctx context.Context, text string) (*authen
 	return &authenticator.Response{User: u.asRequestor()}, true, nil
 }
 
-// parse reads a token, or remembers how it was read.
+// parse reads a token, or takes it from the cache.
 func (a *Authenticator) parse(text string) (*narrowedtoken.Token, error) {
 	if len(text) > narrowedtoken.MaxSize {
 		return narrowedtoken.Verify(a.cfg.Keys, text) // which says so
@@ -172,8 +173,8 @@ func (a *Authenticator) parse(text string) (*narrowedtoken.Token, error) {
 	return token, nil
 }
 
-// confirm answers a TokenReview, which comes without a request of ours: only for the audience that the token names.
-// The caller then knows the links, and nobody decides by them but those who ask back (TK-5).
+// confirm answers a TokenReview, where no request carries the token: only for the audience that the token names. The
+// caller then gets the links, which limit only what it asks this server about (TK-5).
 func (a *Authenticator) confirm(ctx context.Context, token *narrowedtoken.Token) (*authenticator.Response, bool, error) {
 	audiences, _ := authenticator.AudiencesFrom(ctx)
 	if token.Payload.Audience == "" || !audiences.Has(token.Payload.Audience) {
@@ -187,7 +188,7 @@ func (a *Authenticator) confirm(ctx context.Context, token *narrowedtoken.Token)
 		Audiences: authenticator.Audiences{token.Payload.Audience}}, true, nil
 }
 
-// annotate says in the audit event which token it is.
+// annotate records in the audit event which token it is.
 func annotate(ctx context.Context, token *narrowedtoken.Token) {
 	audit.AddAuditAnnotation(ctx, AnnotationToken, token.Payload.ID)
 	descriptions := make([]string, 0, len(token.Links))
@@ -208,7 +209,7 @@ func abridged(text string) string {
 
 var _ authorize.Bound = nothingBound{}
 
-// nothingBound is what a host has that knows no service accounts: what is bound does not hold.
+// nothingBound is for a host that does not know service accounts: a bound token is not valid there.
 type nothingBound struct{}
 
 // Check implements authorize.Bound.

@@ -14,14 +14,14 @@ import (
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 )
 
-// asksForToken tells the request by which a user asks for a narrowed token. What is known of its credential is kept;
-// of others nothing is looked at.
+// asksForToken reports whether a user asks for a narrowed token with this request. Only then the credential is
+// inspected and kept.
 func asksForToken(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/apis/"+accessv1alpha1.GroupName+"/") && strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/narrowedtokens")
 }
 
-// credential is when the credential of a request ends that was just accepted, and what it is bound to. The time is zero
-// if it is not known. If there are two credentials, one of which counted, the first that ends is taken.
+// credential returns when the credential that was just accepted expires, and what it is bound to. The time is zero if
+// it is not known. If the request has two credentials, of which one counted, the earlier expiry is taken.
 func credential(r *http.Request, u user.Info, token string) (until time.Time, bound *narrowedtoken.Bound, err error) {
 	if token != "" {
 		claims, ok := claimsOf(token)
@@ -52,7 +52,7 @@ type claims struct {
 	Expires    json.Number `json:"exp"`
 	Kubernetes *kubernetes `json:"kubernetes.io"`
 
-	// Of tokens that are secrets, as older clusters have them.
+	// For legacy tokens that are stored in secrets.
 	Namespace string `json:"kubernetes.io/serviceaccount/namespace"`
 	Account   string `json:"kubernetes.io/serviceaccount/service-account.name"`
 	AccountID string `json:"kubernetes.io/serviceaccount/service-account.uid"`
@@ -69,7 +69,7 @@ type kubernetes struct {
 	Mutating       json.RawMessage      `json:"mutatingwebhookconfiguration"`
 }
 
-// claimsOf reads the claims of a JWT. Others have verified it.
+// claimsOf reads the claims of a JWT that an authenticator has verified already.
 func claimsOf(token string) (c claims, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

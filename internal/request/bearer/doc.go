@@ -1,4 +1,4 @@
-// Package bearer recognises narrowed tokens. Its authenticator stands ahead of all others and alone decides everything
-// that begins like one; its filter stands behind authorization and lets the user carry the token. What the token
-// allows, and whether it still holds, is decided for each request by the tier of the chain.
+// Package bearer recognises narrowed tokens. Its authenticator runs ahead of all others, and it alone decides about
+// every credential with their prefix. Its filter runs behind authorization and attaches the token to the user. For each
+// request, a tier of the chain decides what the token allows and whether it is still valid.
 package bearer

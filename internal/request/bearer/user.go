@@ -15,15 +15,15 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// ExtraID is the key of a user's extra that has the id of the token.
+// ExtraID is the key in a user's extra that holds the id of the token.
 const ExtraID = "authentication.proviso.dev/token-id"
 
-// extraChain begins a key that tells chains apart by its name: upstream remembers impersonations by the user, and in
-// one mode by the names of extra only. What was allowed without the token, or with a longer chain of it, is then never
+// extraChain is the prefix of a key whose name identifies the chain: upstream remembers impersonations by the user, and
+// in one mode only by the names of extra. So what was allowed without the token, or with a longer chain of it, is never
 // reused (TK-4).
 const extraChain = "authentication.proviso.dev/token-chain."
 
-// extraPrefix begins all keys that only this package sets.
+// extraPrefix is the prefix of all keys that only this package sets.
 const extraPrefix = "authentication.proviso.dev/"
 
 // User is a user with a narrowed token.
@@ -34,7 +34,7 @@ type User struct {
 
 var _ requestctx.TokenUser = (*User)(nil)
 
-// NewUser lets a user carry a token.
+// NewUser attaches a token to a user.
 func NewUser(u user.Info, token *narrowedtoken.Token) *User {
 	if already, ok := u.(*User); ok {
 		u = already.Info
@@ -57,7 +57,7 @@ func (u *User) GetExtra() map[string][]string {
 	return extra
 }
 
-// Without is extra without what this package sets.
+// Without returns extra without the keys that this package sets.
 func Without(extra map[string][]string) map[string][]string {
 	out := maps.Clone(extra)
 	if out == nil {
@@ -67,8 +67,8 @@ func Without(extra map[string][]string) map[string][]string {
 	return out
 }
 
-// asRequestor is the user between authentication and authorization, where impersonations are remembered and audit
-// events begin: with a name for the chain instead of all of it.
+// asRequestor returns the user between authentication and authorization, where impersonations are remembered and audit
+// events begin. It has an identifier of the chain instead of its links.
 func (u *User) asRequestor() *requestor { return &requestor{u} }
 
 type requestor struct{ *User }
@@ -81,7 +81,7 @@ func (r *requestor) GetExtra() map[string][]string {
 	return extra
 }
 
-// Carry is a filter that stands behind authorization: from there on the user carries the token of the request, also if
+// Carry is a filter behind authorization: from there on the user carries the token of the request, also if
 // impersonation has replaced the user.
 func Carry(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// maxRules bounds the series that people can make by writing rules.
+// maxRules bounds the series that users can create by writing rules.
 const maxRules = 200
 
 var (

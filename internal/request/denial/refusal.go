@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// level is that of the line. --vmodule goes by the name of this file.
+// level is the verbosity of the line. --vmodule matches the name of this file.
 const level klog.Level = 2
 
 // Stages at which a request can be refused.
@@ -26,11 +26,11 @@ type By struct {
 	Stage      string
 	Authorizer string
 	Rules      []string
-	// Ask is what the caller should ask next; nil if the refusal says all there is to say.
+	// Ask is what the caller should ask next; nil if the refusal says everything.
 	Ask *Question
 }
 
-// Note counts a refusal, and writes the line if it is wanted.
+// Note counts a refusal, and writes the line if it is enabled.
 func Note(attrs authorizer.Attributes, by By) {
 	count(by)
 	log := klog.V(level)

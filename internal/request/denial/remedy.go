@@ -8,16 +8,16 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Question is what a user who was refused should ask, to see why, and which grant is missing (TR-12).
+// Question is what a user who was refused should ask to see why, and which grant is missing (TR-12).
 type Question struct {
 	Attributes authorizer.Attributes
-	// Verb is what to ask about instead of the verb of the request; empty if it is that.
+	// Verb replaces the verb of the request in the question; empty to keep it.
 	Verb string
 	// Object is set if the answer depends on the object.
 	Object bool
 }
 
-// Advise adds the remedy to a message: the command that says more. Without a question there is none.
+// Advise adds the remedy to a message: the command that explains more. Without a question there is none.
 func (q *Question) Advise(message string) string {
 	command := q.command()
 	if command == "" {
@@ -26,7 +26,7 @@ func (q *Question) Advise(message string) string {
 	return strings.TrimPrefix(message+"; `"+command+"` says what would allow it", "; ")
 }
 
-// command can be pasted into a shell as it is. It says nothing that the caller has not said.
+// command returns a command that can be pasted into a shell as it is. It contains only what the caller has sent.
 func (q *Question) command() string {
 	if q == nil || q.Attributes == nil {
 		return ""
@@ -72,7 +72,7 @@ func (q *Question) command() string {
 	return join(words)
 }
 
-// join is the words as a shell reads them; nothing if one of them cannot be said in a line.
+// join quotes words for a shell; empty if one of them cannot be written in one line.
 func join(words []string) string {
 	for i, word := range words {
 		switch {
@@ -85,7 +85,7 @@ func join(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// special tells what a shell could take for something else.
+// special reports whether a shell could interpret the character.
 func special(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("-_./:@%+=,", r):

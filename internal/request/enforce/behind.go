@@ -22,8 +22,8 @@ import (
 type Behind interface {
 	// Pod reads a pod as it is stored now.
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// Versions are those in which a kind is stored and served, if labels and annotations may differ from one to the
-	// other. Storage is empty if objects are not converted to be stored.
+	// Versions returns the versions in which a kind is stored and served, if labels and annotations may differ between
+	// them. Storage is empty if objects are not converted to be stored.
 	Versions(kind schema.GroupKind) (storage string, served []string)
 }
 
@@ -38,7 +38,7 @@ func isBinding(attrs admission.Attributes) bool {
 }
 
 // podBehind is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request
-// would replace them. The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
+// would replace them. The request must be pinned to the pod that was read, so it cannot replace anything else.
 func podBehind(ctx context.Context, b Behind, attrs admission.Attributes) (*corev1.Binding, error) {
 	binding, err := meta.Accessor(attrs.GetObject())
 	if err != nil {
@@ -57,7 +57,7 @@ func podBehind(ctx context.Context, b Behind, attrs admission.Attributes) (*core
 		return nil, err
 	}
 	if binding.GetResourceVersion() == "" {
-		// Beside a stock server nobody else pins it.
+		// Beside a stock server nothing else pins it.
 		return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), binding.GetName(), errors.New("the labels and annotations of the Binding are compared with those of the pod: give it the metadata.resourceVersion of the pod"))
 	}
 	if pod.ResourceVersion != binding.GetResourceVersion() {
@@ -68,7 +68,7 @@ func podBehind(ctx context.Context, b Behind, attrs admission.Attributes) (*core
 	return old, nil
 }
 
-// common is what of a map has the keys of another.
+// common returns the entries of a map whose keys the other map has.
 func common(of, keys map[string]string) map[string]string {
 	found := map[string]string{}
 	for key := range keys {
@@ -85,9 +85,9 @@ func isRevision(attrs admission.Attributes) bool {
 	return r.Group == appsv1.GroupName && r.Resource == "controllerrevisions"
 }
 
-// revealed are both versions of a ControllerRevision with their data as the set's type reads it: in one form, however
-// it was written, so that a path leads to what the controller will find there. Unchanged data is left out. An error
-// means that the data cannot be read.
+// revealed returns both states of a ControllerRevision with their data as the set's type reads it: in one form, however
+// it was written, so a path leads to what the controller will find there. Unchanged data is left out. An error means
+// that the data cannot be read.
 func revealed(old, new runtime.Object) (before, after *unstructured.Unstructured, err error) {
 	is, ok := new.(*appsv1.ControllerRevision)
 	if !ok {
@@ -131,7 +131,7 @@ func reveal(revision *appsv1.ControllerRevision, withoutData bool) (*unstructure
 	return u, nil
 }
 
-// converted is an object in another version, or why it cannot be had.
+// converted is an object in another version, or why it cannot be converted.
 type converted struct {
 	version string
 	object  runtime.Object
@@ -139,7 +139,7 @@ type converted struct {
 }
 
 // versionsBehind converts the final object to the version in which it is stored, and from there to those in which it is
-// served, as storing and reading it will.
+// served, as storing and reading it will do.
 func versionsBehind(b Behind, attrs admission.Attributes, objects admission.ObjectInterfaces) []converted {
 	if b == nil || attrs.GetSubresource() != "" && attrs.GetSubresource() != "status" {
 		return nil

@@ -23,11 +23,11 @@ var (
 	clusterRoles   = schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles"}
 )
 
-// tokenAnnotations name the service account of a token secret. The token controller deletes a secret whose account is
-// not there.
+// tokenAnnotations name the service account of a token secret. The token controller deletes a secret whose account does
+// not exist.
 var tokenAnnotations = []string{"kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"}
 
-// rehomes refuses to give a token secret to another service account if the caller is denied to delete the secret.
+// rehomes refuses to assign a token secret to another service account if the caller is denied `delete` on the secret.
 func (c *cause) rehomes(ctx context.Context, was, is metav1.Object) error {
 	if c.GetResource().GroupResource() != secretResource || !c.reached(c.GetNamespace()) {
 		return nil
@@ -45,8 +45,8 @@ func (c *cause) rehomes(ctx context.Context, was, is metav1.Object) error {
 	return nil
 }
 
-// aggregates refuses to write or delete a cluster role if another one gathers it, be it by way of a third, which the
-// caller is denied to change: the aggregation controller changes that one.
+// aggregates refuses to write or delete a cluster role if another one aggregates it, directly or through a third, and
+// the caller is denied changes of that one: the aggregation controller would change it.
 func (c *cause) aggregates(ctx context.Context, sets ...labels.Set) error {
 	if c.GetResource().GroupResource() != clusterRoles.GroupResource() || c.GetSubresource() != "" {
 		return nil
@@ -85,7 +85,7 @@ func (c *cause) aggregates(ctx context.Context, sets ...labels.Set) error {
 	return nil
 }
 
-// gathering are the other cluster roles that change with the one of the request, which has these sets of labels.
+// gathering returns the other cluster roles that change with the one of the request, which has these sets of labels.
 func (c *cause) gathering(ctx context.Context, sets []labels.Set) (found []*unstructured.Unstructured, err error) {
 	all, more, err := c.Stored.Objects(ctx, clusterRoles, maxListed)
 	switch {
@@ -118,7 +118,7 @@ func (c *cause) gathering(ctx context.Context, sets []labels.Set) (found []*unst
 	return found, nil
 }
 
-// gathers reports whether a cluster role takes its rules from others with one of these sets of labels.
+// gathers reports whether a cluster role aggregates rules from others with one of these sets of labels.
 func gathers(role *rbacv1.ClusterRole, sets []labels.Set) (bool, error) {
 	if role.AggregationRule == nil {
 		return false, nil
@@ -137,7 +137,7 @@ func gathers(role *rbacv1.ClusterRole, sets []labels.Set) (bool, error) {
 	return false, nil
 }
 
-// gathered looks at a new cluster role.
+// gathered checks a new cluster role.
 func (c *cause) gathered(ctx context.Context) error {
 	m, err := meta.Accessor(c.GetObject())
 	if err != nil {

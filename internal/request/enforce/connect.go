@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// connect requires create of every connect request whose own verb is another one.
+// connect requires create of every connect request with another verb.
 func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *facts) error {
 	if !p.creates(holder) {
 		return nil
@@ -27,7 +27,7 @@ func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *f
 	return settle(ctx, known, out)
 }
 
-// creates reports whether create has to be asked for beside the verb of a connect request.
+// creates reports whether create is required in addition to the verb of a connect request.
 func (p *Plugin) creates(holder *requestctx.State) bool {
 	decided := holder.Attributes()
 	return p.cfg.Connect != nil && (decided == nil || decided.GetVerb() != "create")
@@ -35,7 +35,7 @@ func (p *Plugin) creates(holder *requestctx.State) bool {
 
 var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")
 
-// Trusted refuses a proxied path that means another one than it says: a condition on options.path must see what the
+// Trusted refuses a proxied path that is not in its canonical form: a condition on options.path must see what the
 // backend will see.
 func (f *facts) Trusted() error {
 	if f.GetOperation() != admission.Connect {
@@ -53,8 +53,7 @@ func (f *facts) Trusted() error {
 	case *corev1.ServiceProxyOptions:
 		proxied = o.Path
 	}
-	// Upstream swallows one slash of two when it cuts the proxied path out of the URL, so that this is looked for
-	// there.
+	// Upstream drops one of two slashes when it cuts the proxied path out of the URL, so look for them in the URL.
 	if proxied != "" && (path.Clean(proxied) != proxied || strings.Contains(f.path, "//")) {
 		return errUncleanPath
 	}

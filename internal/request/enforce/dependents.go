@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxDependents is how many dependents of one object are looked at; with more of them a deletion is refused.
+	// maxDependents is how many dependents of one object are checked; with more of them a deletion is refused.
 	maxDependents = 500
-	// maxListed is how many objects one request may have listed to find them.
+	// maxListed is how many objects may be listed for one request to find them.
 	maxListed = 10_000
 )
 
 const leaveThem = "; delete with propagationPolicy Orphan (kubectl delete --cascade=orphan) to leave them"
 
-// dependents refuses if the caller is denied to delete something that would go with the owner, which is of a kind, or
-// one of many ("").
+// dependents refuses if the caller is denied `delete` on an object that would be deleted with the owner. The kind is
+// that of the owner; "" if there are several owners.
 func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) error {
 	namespace := c.GetNamespace()
 	if c.GetResource().GroupResource() == namespaceResource {
@@ -41,8 +41,8 @@ func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) er
 	return c.each(ctx, below, leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
 }
 
-// each refuses if the caller is denied to delete one of the objects. Their names are not said: the caller need not be
-// allowed to know them.
+// each refuses if the caller is denied `delete` on one of the objects. It does not name them: the caller may not be
+// allowed to know the names.
 func (c *cause) each(ctx context.Context, objects []member, advice, refusal string) error {
 	for i, m := range objects {
 		if i == maxDependents {
@@ -63,7 +63,7 @@ type member struct {
 	namespace, name string
 }
 
-// below are the objects of kinds that the caller's denies cover which would go with the owner.
+// below returns the objects of kinds that the caller's denies cover that would be deleted with the owner.
 func (c *cause) below(ctx context.Context, namespace, kind string, owner types.UID) ([]member, error) {
 	if kind != "" && c.indexed(ctx) {
 		return c.descend(ctx, namespace, kind, owner)
@@ -72,7 +72,7 @@ func (c *cause) below(ctx context.Context, namespace, kind string, owner types.U
 	return family.below[owner], family.err
 }
 
-// family is what of those kinds is below which owner, directly or through others.
+// family records which objects of those kinds are below which owner, directly or through others.
 type family struct {
 	below map[types.UID][]member
 	err   error // it could not be found out
@@ -80,8 +80,8 @@ type family struct {
 
 type familyKey struct{ namespace string }
 
-// family is found once per request and namespace. An object knows its owners and no owner knows its dependents, so that
-// the walk goes upwards, from the objects that the caller's denies could be about.
+// family is computed once per request and namespace. An object knows its owners but an owner does not know its
+// dependents, so the walk goes upwards, from the objects that the caller's denies could be about.
 func (c *cause) family(ctx context.Context, namespace string) *family {
 	found := requestctx.NotesOf(ctx).Keep(familyKey{namespace}, func() any {
 		w := &climb{cause: c, ctx: ctx, namespace: namespace, family: family{below: map[types.UID][]member{}}, lists: map[listKey]listing{}}
@@ -109,7 +109,7 @@ type listKey struct {
 	namespace string
 }
 
-// all visits every object that is of a kind that the caller's denies cover and has an owner.
+// all visits every object that has an owner and is of a kind that the caller's denies cover.
 func (w *climb) all() error {
 	for _, r := range w.snapshot().Resources {
 		if !r.Deletable || !r.Namespaced && w.namespace != "" {
@@ -133,8 +133,8 @@ func (w *climb) all() error {
 	return nil
 }
 
-// covered lists where the caller's denies could be about objects of a resource, within the namespace or ("")
-// everywhere.
+// covered lists the namespaces in which the caller's denies could be about objects of a resource, within the given
+// namespace or ("") everywhere.
 func (c *cause) covered(r snapshot.Resource, within string) []string {
 	rules := c.snapshot().Rules
 	may := func(namespace string) bool {
@@ -155,7 +155,7 @@ func (c *cause) covered(r snapshot.Resource, within string) []string {
 	return in
 }
 
-// up notes an object below each of its owners, and theirs.
+// up records an object below each of its owners, and below theirs.
 func (w *climb) up(r snapshot.Resource, object *metav1.PartialObjectMetadata) error {
 	seen := map[types.UID]bool{}
 	next := object.OwnerReferences
@@ -178,7 +178,7 @@ func (w *climb) up(r snapshot.Resource, object *metav1.PartialObjectMetadata) er
 	return nil
 }
 
-// owners are those of an owner. One that does not exist has none.
+// owners returns the owners of an owner. One that does not exist has none.
 func (w *climb) owners(namespace string, of metav1.OwnerReference) ([]metav1.OwnerReference, error) {
 	gv, err := schema.ParseGroupVersion(of.APIVersion)
 	if err != nil {
@@ -186,7 +186,7 @@ func (w *climb) owners(namespace string, of metav1.OwnerReference) ([]metav1.Own
 	}
 	r, served := w.snapshot().Resources.Of(schema.GroupKind{Group: gv.Group, Kind: of.Kind})
 	if !served {
-		return nil, nil // the garbage collector cannot find it either, and leaves what it owns alone
+		return nil, nil // the garbage collector cannot find it either, and does not touch its dependents
 	}
 	if !r.Namespaced {
 		namespace = ""
@@ -232,7 +232,7 @@ func (w *climb) fetch(r snapshot.Resource, namespace string) ([]metav1.PartialOb
 	case apierrors.IsMethodNotSupported(err):
 		return nil, nil
 	case apierrors.IsNotFound(err):
-		// It has just ceased to be served. Whether anything is left of it, the next policy knows.
+		// It is no longer served. The next snapshot knows whether any objects are left.
 		return nil, fmt.Errorf("%s are not served any more; try again", r.GroupResource())
 	case errors.Is(err, selfclient.ErrMayNotRead):
 		return nil, fmt.Errorf("%s cannot be listed: %w", r.GroupResource(), selfclient.ErrMayNotRead)

@@ -15,8 +15,8 @@ import (
 
 type indexedKey struct{}
 
-// indexed reports whether the index of owners knows every kind that the garbage collector could delete. One that was
-// just defined is stored from the first look at it on.
+// indexed reports whether the index of owners knows every kind that the garbage collector could delete. The index knows
+// a kind that was just defined from the first look at it on.
 func (c *cause) indexed(ctx context.Context) bool {
 	if c.Owners == nil {
 		return false
@@ -37,7 +37,7 @@ func (c *cause) indexed(ctx context.Context) bool {
 	return all
 }
 
-// descend walks from an owner down to what it owns.
+// descend walks from an owner down to its dependents.
 func (c *cause) descend(ctx context.Context, namespace, kind string, owner types.UID) (found []member, err error) {
 	type node struct {
 		kind string

@@ -24,16 +24,17 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Effects refuses requests by which a controller would delete what the caller is denied to delete: the garbage
-// collector, the namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed
-// to delete something, and is not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of
-// delete costs one look at their roles.
+// Effects refuses requests that would make a controller delete an object on which the caller is denied `delete`: the
+// garbage collector, the namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is
+// neither allowed nor denied to delete an object may still delete its owner, as in Kubernetes. For a caller without any
+// deny of delete this costs one look at their roles.
 type Effects struct {
 	// Denials asks the chain what is denied.
 	Denials Denials
 	// Stored reads what is stored.
 	Stored Stored
-	// Owners finds what an owner owns; without it, all objects are listed that the caller's denies could be about.
+	// Owners finds the dependents of an owner; without it, all objects that the caller's denies could be about are
+	// listed.
 	Owners Owners
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
@@ -43,31 +44,31 @@ type Effects struct {
 type Denials interface {
 	// Denied reports whether a request is denied.
 	Denied(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool)
-	// MayBeDenied reports whether some object could make it so.
+	// MayBeDenied reports whether it would be denied for some object.
 	MayBeDenied(ctx context.Context, attrs authorizer.Attributes) bool
 }
 
 // Stored reads objects as the server itself, for every caller.
 type Stored interface {
-	// List gives the metadata of at most so many objects, of a namespace or ("") of all, and whether there are more.
+	// List returns the metadata of at most limit objects, of one namespace or ("") of all, and whether there are more.
 	List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) (_ []metav1.PartialObjectMetadata, more bool, _ error)
-	// Objects gives at most so many objects of all namespaces, and whether there are more.
+	// Objects returns at most limit objects of all namespaces, and whether there are more.
 	Objects(ctx context.Context, resource schema.GroupVersionResource, limit int) (_ []unstructured.Unstructured, more bool, _ error)
 	Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 }
 
-// Owners finds what an owner owns.
+// Owners finds the dependents of an owner.
 type Owners interface {
-	// Knows reports whether the objects of a resource are found.
+	// Knows reports whether the objects of a resource are indexed.
 	Knows(resource schema.GroupResource) bool
-	// Owned gives the objects that name an owner, whose kind has this name in any group.
+	// Owned returns the objects that name an owner, whose kind has this name in any group.
 	Owned(ctx context.Context, kind string, owner types.UID) ([]owners.Object, error)
 }
 
-// check looks at what a request sets in motion. It runs when everything else about the request is allowed.
+// check checks the consequences of a request. It runs when everything else about the request is allowed.
 func (e *Effects) check(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces) (by denial.By, err error) {
 	if e == nil || holder.Snapshot.Rules == nil || known.GetUserInfo() == nil || slices.Contains(known.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
-		return by, nil // no deny reaches the server itself and system:masters
+		return by, nil // no deny applies to the server itself and system:masters
 	}
 	c := &cause{Effects: e, holder: holder, facts: known, objects: objects}
 	switch known.GetOperation() {
@@ -84,19 +85,19 @@ func (e *Effects) check(ctx context.Context, holder *requestctx.State, known *fa
 	return c.by, err
 }
 
-// cause is one request whose effects are looked at.
+// cause is one request whose effects are checked.
 type cause struct {
 	*Effects
 	*facts
 	holder  *requestctx.State
 	objects admission.ObjectInterfaces
-	// by is what denied last.
+	// by is the most recent deny.
 	by denial.By
 }
 
 func (c *cause) snapshot() *snapshot.Snapshot { return c.holder.Snapshot }
 
-// deletes is the request by which the caller would delete an object directly.
+// deletes returns the request with which the caller would delete an object directly.
 func (c *cause) deletes(resource schema.GroupVersionResource, namespace, name string) authorizer.AttributesRecord {
 	return deletes(c.GetUserInfo(), resource, namespace, name)
 }
@@ -108,7 +109,7 @@ func deletes(u user.Info, resource schema.GroupVersionResource, namespace, name 
 	}
 }
 
-// denied reports whether the caller is denied to delete a stored object, and why.
+// denied reports whether the caller is denied `delete` on a stored object, and why.
 func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, request authorizer.AttributesRecord, stored expr.Objects) (string, bool) {
 	resource := schema.GroupVersionResource{Group: request.APIGroup, Version: request.APIVersion, Resource: request.Resource}
 	out, denied := c.Denials.Denied(ctx, request, &facts{
@@ -122,7 +123,7 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 	return out.Reason, denied
 }
 
-// blame notes what denied, and what the caller can ask about it.
+// blame records the deny, and what the caller can ask about it.
 func (c *cause) blame(out requestctx.Outcome, request authorizer.AttributesRecord) {
 	if c.by.Rules = out.Conditions; len(c.by.Rules) == 0 {
 		c.by.Rules = []string{out.Reason}
@@ -131,7 +132,7 @@ func (c *cause) blame(out requestctx.Outcome, request authorizer.AttributesRecor
 	c.by.Ask = &denial.Question{Attributes: request}
 }
 
-// deletion is what conditions see of the deletion of a stored object.
+// deletion returns what conditions see of the deletion of a stored object.
 func (c *cause) deletion(ctx context.Context, namespace string, stored expr.Objects) *expr.Data {
 	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}, Shared: expr.BudgetOf(ctx)}
 	if namespace != "" && c.Namespaces != nil {
@@ -140,7 +141,7 @@ func (c *cause) deletion(ctx context.Context, namespace string, stored expr.Obje
 	return expr.NewData(cfg)
 }
 
-// old is the metadata of the stored object, or nil if the request has none.
+// old returns the metadata of the stored object, or nil if the request has none.
 func (c *cause) old() metav1.Object {
 	if c.GetOldObject() == nil {
 		return nil
@@ -152,7 +153,7 @@ func (c *cause) old() metav1.Object {
 	return m
 }
 
-// name is that of the object. The request for a collection has none.
+// name returns the name of the object; empty for a collection.
 func (c *cause) name() string {
 	if was := c.old(); c.GetName() == "" && was != nil {
 		return was.GetName()
@@ -160,7 +161,7 @@ func (c *cause) name() string {
 	return c.GetName()
 }
 
-// itself reports whether the caller is denied to delete the object that the request is about.
+// itself reports whether the caller is denied `delete` on the object of the request.
 func (c *cause) itself(ctx context.Context) (string, bool) {
 	namespace := c.GetNamespace()
 	if c.GetResource().GroupResource() == namespaceResource {
@@ -170,7 +171,7 @@ func (c *cause) itself(ctx context.Context) (string, bool) {
 		onlyOld{(&versions{attrs: c.facts.Attributes, objects: c.objects, served: c.snapshot().Served}).OldObject})
 }
 
-// onlyOld is the objects of a deletion.
+// onlyOld is a deletion's objects: there is only an old one.
 type onlyOld struct {
 	old func(apiVersion string) (runtime.Object, error)
 }
@@ -178,7 +179,7 @@ type onlyOld struct {
 func (onlyOld) Object(string) (runtime.Object, error)              { return nil, nil }
 func (o onlyOld) OldObject(version string) (runtime.Object, error) { return o.old(version) }
 
-// read is a stored object that is read when a condition asks for it, in the version it asks for.
+// read returns a stored object that is only read when a condition asks for it, in the version it asks for.
 func (c *cause) read(ctx context.Context, resource snapshot.Resource, namespace, name string) expr.Objects {
 	return onlyOld{func(version string) (runtime.Object, error) {
 		named := version
@@ -205,8 +206,8 @@ func evicts(attrs admission.Attributes) bool {
 	return attrs.GetOperation() == admission.Create && attrs.GetResource().GroupResource() == pods.GroupResource() && attrs.GetSubresource() == "eviction"
 }
 
-// eviction deletes a pod, without asking for delete. The rules of Policy have seen that already; this asks the rest of
-// the chain.
+// eviction checks an eviction, which deletes a pod without asking for delete. The rules of Policy have considered that
+// already; this asks the rest of the chain.
 func (c *cause) eviction(ctx context.Context) error {
 	if !evicts(c) {
 		return nil

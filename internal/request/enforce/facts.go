@@ -21,25 +21,26 @@ import (
 type facts struct {
 	admission.Attributes
 	data *expr.Data
-	// own and converted are what data is, unless another component has made it.
+	// own and converted back data, unless another component supplied it.
 	own       expr.Data
 	converted versions
-	// path is the URL's, as the caller wrote it.
+	// path is the path of the URL, as the caller wrote it.
 	path string
-	// unreadable is why the options of a connection cannot be shown to conditions.
+	// unreadable says why the options of a connection cannot be shown to conditions.
 	unreadable error
-	// evicted gives the deletion that an eviction is; nil for everything else.
+	// evicted returns the deletion that an eviction stands for; nil for other requests.
 	evicted func(context.Context) *expr.Data
-	// aside are the same facts for rules that are not enforced, once these are asked for.
+	// aside are the same facts for rules that are not enforced, once they are asked for.
 	aside *facts
-	// reached tells that the fields were looked at, in this mode.
+	// reached is true if the fields were looked at, in this mode.
 	reached bool
 	mode    fieldperm.Mode
-	// trial decides it again for its observers.
+	// trial decides the request again for observers.
 	trial trial
 }
 
-// Aside is the same for rules that are not enforced: all of them share one budget, which decisions do not use.
+// Aside returns the same data for rules that are not enforced: all of them share one budget, which decisions do not
+// use.
 func (f *facts) Aside() authorizer.ConditionsData { return f.besides() }
 
 func (f *facts) besides() *facts {
@@ -52,11 +53,11 @@ func (f *facts) besides() *facts {
 
 var _ authorize.Facts = (*facts)(nil)
 
-// Expr is the data for CEL.
+// Expr returns the data for CEL.
 func (f *facts) Expr() *expr.Data { return f.data }
 
-// GetObject and GetOperationOptions are what conditions of others read. Admission has the options of a connection as
-// its object; a condition has them as options, and no object (CA-9).
+// GetObject and GetOperationOptions are for conditions of other authorizers. Admission has the options of a connection
+// as its object; a condition sees them as options, and no object (CA-9).
 func (f *facts) GetObject() runtime.Object {
 	if f.GetOperation() == admission.Connect {
 		return nil
@@ -69,8 +70,7 @@ func (f *facts) GetOperationOptions() runtime.Object { return f.data.Options() }
 
 var _ authorize.Evicting = (*facts)(nil)
 
-// Evicted is the deletion of the pod. Data that holds no object lets every condition about it fail, and a deny that
-// fails denies.
+// Evicted is the deletion of the pod. Without an object, every condition about it fails, and a deny that fails denies.
 func (f *facts) Evicted(ctx context.Context) *expr.Data {
 	if f.evicted == nil {
 		return expr.NewData(expr.DataConfig{Operation: string(admission.Delete), Objects: onlyOld{func(string) (runtime.Object, error) {
@@ -94,7 +94,7 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 	}
 	if attrs.GetOperation() == admission.Connect {
 		// Connect admission has its options as the object, in the internal version, whose fields no expression can
-		// name. Options that cannot be converted are none; Trusted then lets no condition decide.
+		// name. Options that cannot be converted are missing; Trusted then does not let any condition decide.
 		cfg.Options, f.unreadable = f.converted.Object("")
 		cfg.Objects = nil
 		cfg.Target = p.target(attrs, objects, served)
@@ -115,13 +115,13 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 	return f
 }
 
-// lostError says that the version of a request does not show all that a rule may look at. What fails here fails closed.
+// lostError says that the version of a request does not show everything that a rule may look at. This fails closed.
 func lostError(request, rule string) error {
 	return fmt.Errorf("version %s of the resource does not show all that the rule about version %s may look at: send the request in the version in which objects are stored", request, rule)
 }
 
 // versions converts the objects of an admission to the version that a condition is written for: its own, or the
-// preferred one of the group, whatever version the request uses. What cannot be converted fails.
+// preferred one of the group, whatever version the request uses. If the conversion fails, so does the condition.
 type versions struct {
 	attrs   admission.Attributes
 	objects admission.ObjectInterfaces

@@ -35,17 +35,17 @@ type Fields struct {
 	Asker Asker
 	// Schemas finds the schemas of a kind.
 	Schemas Schemas
-	// Everywhere knows which requests are granted for the whole cluster: what cannot be read yields to that. Nil means
-	// that none is.
+	// Everywhere knows which requests are granted for the whole cluster: denies due to unreadable policy yield to that.
+	// Nil means that none are.
 	Everywhere Everywhere
-	// Behind knows what the body does not show; nil knows no pod, and of no version that differs.
+	// Behind knows what the body does not show; with nil, no pod and no differing version is known.
 	Behind Behind
 }
 
 // Asker asks the whole chain about a request with another verb.
 type Asker interface {
 	Ask(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
-	// AskAside asks for the sake of something that is not enforced: nobody is told of it.
+	// AskAside asks for a rule that is not enforced: it is not observed.
 	AskAside(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
 }
 
@@ -69,8 +69,8 @@ func UnreadableReason(source string) string {
 	return source + " cannot be read and may withhold any field: until a cluster admin repairs or deletes it, writing requires a right that is granted for the whole cluster"
 }
 
-// reach says whether a caller without the verb of the request may try it for the sake of single fields (FP-6).
-// Authorization has asked already if that is why it let the request pass.
+// reach decides whether a caller without the verb of the request may try it with rights to single fields (FP-6). If
+// that is why authorization let the request pass, it has asked already.
 func (f *Fields) reach(ctx context.Context, holder *requestctx.State, asked requestctx.Pending, known *facts) requestctx.Outcome {
 	switch {
 	case f == nil || holder.Snapshot.Fields == nil || !writesFields(holder.Snapshot, known):
@@ -90,8 +90,8 @@ func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	return snap.Served.HasFields(attrs.GetResource().GroupResource(), attrs.GetSubresource())
 }
 
-// fieldless tells the subresources that write no field of the object which they belong to. An eviction deletes it, and
-// a decision about a request for access is kept in its status, by the server.
+// fieldless reports whether a subresource does not write any field of its object. An eviction deletes the object, and
+// the server itself stores the decision about an access request in its status.
 func fieldless(resource schema.GroupResource, subresource string) bool {
 	switch subresource {
 	case "eviction", "log", "token":
@@ -102,8 +102,8 @@ func fieldless(resource schema.GroupResource, subresource string) bool {
 	return connect.Connects(subresource)
 }
 
-// hides reports whether a request may write fields that its body does not show: a subresource with a body of another
-// kind, of which nothing is known. A resource that is newer than what is known to be served shows itself.
+// hides reports whether a request may write fields that its body does not show: a subresource with a body of an unknown
+// other kind. A resource that is newer than the list of served resources counts as showing its fields.
 func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 	resource, sub := attrs.GetResource().GroupResource(), attrs.GetSubresource()
 	own := served.OwnKind(resource)
@@ -111,7 +111,7 @@ func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 }
 
 // check refuses a write that changes a field without the permission for it: any field in granular mode, exclusive ones
-// otherwise. It also names the permissions that are lacking.
+// otherwise. It also names the missing permissions.
 func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
 	by := denial.By{Stage: denial.Fields}
 	if f == nil || holder.Snapshot.Fields == nil {
@@ -137,9 +137,9 @@ func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode field
 	if result.Err != nil {
 		var answer apierrors.APIStatus
 		if isBinding(known) && errors.As(result.Err, &answer) {
-			return by, result.Err // its pod is not there, or has changed
+			return by, result.Err // its pod does not exist, or has changed
 		}
-		// The caller learns that it could not be examined, the log learns why.
+		// The caller only learns that the fields could not be examined; the log says why.
 		klog.FromContext(ctx).Info("Field permissions could not be examined", "resource", known.GetResource(), "name", known.GetName(), "err", result.Err)
 	}
 	by.Rules = lacking(result)
@@ -149,7 +149,8 @@ func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode field
 	return by, apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
 }
 
-// lacking names the permissions that were asked for and not had, without their parameters, which can quote the object.
+// lacking returns the permissions that the caller was asked for and does not hold, without their parameters, which can
+// quote the object.
 func lacking(result fieldperm.Result) (names []string) {
 	for _, c := range result.Checks {
 		name, _, _ := strings.Cut(strings.TrimPrefix(c.Verb, fieldperm.VerbPrefix), ":")
@@ -161,14 +162,14 @@ func lacking(result fieldperm.Result) (names []string) {
 	return names
 }
 
-// decide holds a write against a table; looked is false if no field of it needs a look.
+// decide checks a write against a table; looked is false if no field had to be checked.
 func (w *fieldWrite) decide(table *fieldperm.Table) (result fieldperm.Result, looked bool, err error) {
 	target, mode := fieldTarget(w.holder.Snapshot.Served, w.known), w.known.mode
 	if source := table.Unreadable(target.Resource); source != "" && !w.everywhere(w.ctx, w.holder) {
 		return result, false, forbidden(w.known, UnreadableReason(source))
 	}
 	if of := w.known.GetResource(); w.holder.Snapshot.Served.LostInStorage(of.GroupResource(), of.Version) {
-		// Whatever part of the object the request is about, all of it is stored again.
+		// Whichever part of the object the request is about, the whole object is stored again.
 		whole := target
 		whole.Subresource = ""
 		if mode == fieldperm.General && !table.Guards(whole) {

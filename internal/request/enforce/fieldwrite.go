@@ -30,7 +30,7 @@ type fieldWrite struct {
 	holder  *requestctx.State
 	known   *facts
 	objects admission.ObjectInterfaces
-	// aside is set for what is not enforced.
+	// aside is set for permissions that are not enforced.
 	aside bool
 }
 
@@ -60,7 +60,7 @@ func (w *fieldWrite) request(target fieldperm.Target, mode fieldperm.Mode) field
 		Check: func(verb string) (bool, error) {
 			out := w.ask(verb)
 			if out.Decision == authorizer.DecisionAllow {
-				return true, nil // what failed beside it did not keep anybody from allowing it
+				return true, nil // other failures did not prevent the Allow
 			}
 			return false, out.Detail
 		},
@@ -90,19 +90,19 @@ func (w *fieldWrite) ask(verb string) requestctx.Outcome {
 	return w.Asker.Ask(w.ctx, w.holder, verb, w.known)
 }
 
-// statusFields are set by the endpoint itself, whatever the caller sends.
+// statusFields are the fields that the endpoint itself sets, whatever the caller sends.
 var statusFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 
 func managersOf(object runtime.Object) []metav1.ManagedFieldsEntry {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
-		return nil // it has no metadata, and nobody manages it
+		return nil // it has no metadata, and so no managers
 	}
 	return accessor.GetManagedFields()
 }
 
-// compared are both sides of the comparison, in one version whatever version the request uses (FP-10): the preferred
-// one, or the one that is asked for.
+// compared returns both sides of the comparison, in one version whatever version the request uses (FP-10): the
+// preferred one, or the given one.
 func (w *fieldWrite) compared(apiVersion string) (old, new *typed.TypedValue, err error) {
 	before, after, err := w.pair(apiVersion)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *fieldWrite) compared(apiVersion string) (old, new *typed.TypedValue, er
 	return old, new, err
 }
 
-// pair are the stored object, nil on create, and the one that will be stored.
+// pair returns the stored object, nil on create, and the one that will be stored.
 func (w *fieldWrite) pair(apiVersion string) (old, new runtime.Object, err error) {
 	version, err := w.version(apiVersion)
 	if err != nil {
@@ -154,7 +154,7 @@ func orNone(err error) error {
 	return err
 }
 
-// version is the kind in which objects are compared; an empty apiVersion stands for the preferred one.
+// version returns the kind in which objects are compared; an empty apiVersion stands for the preferred one.
 func (w *fieldWrite) version(apiVersion string) (schema.GroupVersionKind, error) {
 	kind := w.known.GetKind()
 	if kind.GroupKind() == (schema.GroupKind{Group: eventsv1.GroupName, Kind: "Event"}) {
@@ -176,7 +176,7 @@ func (w *fieldWrite) version(apiVersion string) (schema.GroupVersionKind, error)
 	return gv.WithKind(kind.Kind), nil
 }
 
-// in converts an object, with the conversions that conditions have made already where they are the same.
+// in converts an object; it reuses the conversions made for conditions where they are the same.
 func (w *fieldWrite) in(kind schema.GroupVersionKind, object runtime.Object, converted func(string) (runtime.Object, error)) (runtime.Object, error) {
 	switch {
 	case object == nil:
@@ -189,8 +189,8 @@ func (w *fieldWrite) in(kind schema.GroupVersionKind, object runtime.Object, con
 	return converted(kind.Version)
 }
 
-// otherVersions looks at the labels and annotations that a conversion webhook gives the object in other versions
-// (FP-16): what differs there is set by this write as well.
+// otherVersions checks the labels and annotations that a conversion webhook gives the object in other versions (FP-16):
+// this write also sets what differs there.
 func (w *fieldWrite) otherVersions(table *fieldperm.Table, target fieldperm.Target, result fieldperm.Result) fieldperm.Result {
 	if !table.Guards(target) {
 		return result
@@ -216,7 +216,7 @@ func (w *fieldWrite) otherVersions(table *fieldperm.Table, target fieldperm.Targ
 	return result
 }
 
-// labelsOf is an object with its labels and annotations and nothing else.
+// labelsOf reduces an object to its labels and annotations.
 func labelsOf(object runtime.Object) (*typed.TypedValue, error) {
 	accessor, err := meta.Accessor(object)
 	if err != nil {

@@ -17,7 +17,7 @@ var _ admission.ValidationInterface = Immortal{}
 // Handles implements admission.Interface.
 func (Immortal) Handles(op admission.Operation) bool { return op == admission.Delete }
 
-// Validate holds for everybody, as with kube-system.
+// Validate applies to all users, as for kube-system.
 func (i Immortal) Validate(_ context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
 	if resource := attrs.GetResource(); resource.Group != "" || resource.Resource != "namespaces" || attrs.GetSubresource() != "" || attrs.GetName() != i.Namespace {
 		return nil

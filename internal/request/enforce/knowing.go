@@ -12,15 +12,15 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// Knowing refuses to store what is not enforced while a replica would enforce it (TR-6).
+// Knowing refuses to store shadow rules while an older replica would enforce them (TR-6).
 type Knowing struct {
-	// Replicas are those that have to know.
+	// Replicas are the servers that have to know shadow rules.
 	Replicas Replicas
 }
 
 // Replicas are the servers that serve the same objects.
 type Replicas interface {
-	// Need says that every replica has to know such rules, or why that cannot be.
+	// Need records that every replica has to know such rules, or returns why that is impossible.
 	Need(ctx context.Context, dryRun bool) error
 }
 
@@ -31,7 +31,7 @@ func (Knowing) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate looks at the objects of ours that can be such.
+// Validate checks the objects of our groups that can hold such rules.
 func (k Knowing) Validate(ctx context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
 	shadowed := false
 	switch o := attrs.GetObject().(type) {

@@ -18,8 +18,8 @@ var (
 	definitionResource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
-// namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at:
-// it could be something else by the time it is deleted.
+// namespace refuses to delete a namespace in which some delete is denied to the caller. It does not look at the
+// content, which could change until it is deleted.
 func (c *cause) namespace(ctx context.Context) error {
 	within := DeniedWithin(ctx, c.Denials, c.snapshot(), c.GetUserInfo(), c.name())
 	if within == nil {
@@ -29,9 +29,9 @@ func (c *cause) namespace(ctx context.Context) error {
 	return forbidden(c, within.String()+": "+within.Why)
 }
 
-// Within is a deny that keeps a caller from deleting a namespace.
+// Within is a deny that stops a caller from deleting a namespace.
 type Within struct {
-	// What is denied to be deleted in it, and Why is the rule.
+	// What may not be deleted in it, and Why names the rule.
 	What, Why string
 	// Ask is a question about it; nil if there is none.
 	Ask *denial.Question
@@ -42,8 +42,8 @@ func (w *Within) String() string {
 	return "this would delete everything in the namespace, and a rule denies you delete on " + w.What + " in it"
 }
 
-// DeniedWithin finds a deny of delete that reaches a user in a namespace; nil if there is none. It needs nothing but
-// the policy, so a review can answer as the request would be answered.
+// DeniedWithin finds a deny of delete that applies to a user in a namespace; nil if there is none. It needs only the
+// policy, so a review can give the same answer as the request.
 func DeniedWithin(ctx context.Context, denials Denials, snap *snapshot.Snapshot, u user.Info, namespace string) *Within {
 	rules := snap.Rules
 	if rules == nil || u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) || !rules.DeniesDelete(u, namespace) {
@@ -64,8 +64,8 @@ func DeniedWithin(ctx context.Context, denials Denials, snap *snapshot.Snapshot,
 	return nil
 }
 
-// definition refuses to delete the definition of a custom resource if the caller is denied to delete one of its
-// objects, or what one of them owns: all of them are deleted with it.
+// definition refuses to delete a custom resource definition if the caller is denied `delete` on one of its objects or
+// on a dependent of one: all of them are deleted with it.
 func (c *cause) definition(ctx context.Context) error {
 	if !c.reached("") {
 		return nil
@@ -76,7 +76,7 @@ func (c *cause) definition(ctx context.Context) error {
 			return c.objectsOf(ctx, r)
 		}
 	}
-	// What is not served can have been served before.
+	// A resource that is not served now may have been served before.
 	return forbidden(c, unknownObjects+"it is not served")
 }
 
@@ -100,8 +100,8 @@ func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	return c.ownedBy(ctx, w, r)
 }
 
-// unserves refuses to stop serving a version if the caller is denied to delete what objects of the definition own: the
-// garbage collector takes an owner that it is not given for one that is gone.
+// unserves refuses to stop serving a version if the caller is denied `delete` on dependents of the definition's
+// objects: the garbage collector treats an owner that it cannot get as deleted.
 func (c *cause) unserves(ctx context.Context) error {
 	if !c.reached("") {
 		return nil
@@ -125,7 +125,7 @@ func (c *cause) unserves(ctx context.Context) error {
 	return forbidden(c, unknownObjects+"it is not known yet; try again")
 }
 
-// ownedBy refuses if the caller is denied to delete what some object of a resource owns.
+// ownedBy refuses if the caller is denied `delete` on a dependent of some object of a resource.
 func (c *cause) ownedBy(ctx context.Context, w *climb, r snapshot.Resource) error {
 	owners, err := w.fetch(r, "")
 	if err != nil {

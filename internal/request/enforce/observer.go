@@ -11,27 +11,27 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Observer is told of every admission after all is decided. It cannot change what was decided.
+// Observer is told about every admission after it is decided. It cannot change the decision.
 type Observer interface {
 	Admitted(ctx context.Context, over Observation)
 }
 
-// Observation is an admission that is over.
+// Observation is a finished admission.
 type Observation struct {
-	// Allowed reports what became of it.
+	// Allowed reports whether it was allowed.
 	Allowed bool
 	// Slots are the passes that it needed.
 	Slots []requestctx.Slot
-	// Namespace is that of the object.
+	// Namespace is the namespace of the object.
 	Namespace string
 	Trial
 }
 
 // Trial is what it takes to decide an admission again under other rules.
 type Trial interface {
-	// Aside is what conditions see of it, with a budget that no decision uses.
+	// Aside returns what conditions see of it, with a budget that no decision uses.
 	Aside() authorizer.ConditionsData
-	// Written is the resource whose fields it writes; false if they were not looked at.
+	// Written returns the resource whose fields it writes; false if they were not looked at.
 	Written() (fieldperm.Resource, bool)
 	// TryFields reports whether it would be allowed with another table of field permissions.
 	TryFields(ctx context.Context, table *fieldperm.Table) bool
@@ -39,13 +39,13 @@ type Trial interface {
 	TryProtected(ctx context.Context, index *protectedattr.Index) bool
 }
 
-// Unobserved is the observer where nobody wants to know.
+// Unobserved is an observer that ignores everything.
 type Unobserved struct{}
 
 // Admitted implements Observer.
 func (Unobserved) Admitted(context.Context, Observation) {}
 
-// trial has its place in the facts of the admission, so that it costs nothing where nothing is tried.
+// trial is stored in the facts of the admission, so it costs nothing if nothing is tried.
 type trial struct {
 	plugin  *Plugin
 	holder  *requestctx.State
@@ -67,7 +67,7 @@ func (t *trial) Written() (fieldperm.Resource, bool) {
 	return fieldTarget(t.holder.Snapshot.Served, t.known).Resource, true
 }
 
-// TryFields implements Trial. What is asked for the sake of it, nobody is told.
+// TryFields implements Trial. Its questions are not observed.
 func (t *trial) TryFields(ctx context.Context, table *fieldperm.Table) bool {
 	if !t.allowed && t.known.mode == fieldperm.General {
 		return false // something else refuses it

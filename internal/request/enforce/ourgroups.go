@@ -15,17 +15,18 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
-// OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of
-// discovery. A definition or an APIService there could not take the objects over, but it could move the version that
-// clients and controllers prefer, so that deleting a namespace would leave its policy behind. If another server passes
-// requests for them on, nobody changes the way here either: another server could answer.
+// OurGroups prevents other servers from serving the groups that this server serves, and users from removing them from
+// discovery. A definition or an APIService for them could not take over the objects, but it could change the version
+// that clients and controllers prefer; then deleting a namespace would leave its policy behind. If another server
+// forwards requests for the groups to this one, the objects by which it does cannot be changed either: otherwise
+// another server could answer.
 type OurGroups struct {
-	// Groups are ours, whether or not they are served at the moment.
+	// Groups are our API groups, whether or not they are served at the moment.
 	Groups []string
 	// Serving knows the group versions that are served.
 	Serving Serving
-	// Service is where another server finds them; nil if they are served by the server that is asked. Who has set it up
-	// is not asked about here.
+	// Service is where another server finds them; nil if the server that is asked serves them itself. It does not
+	// matter here who created it.
 	Service *apiregistration.ServiceReference
 }
 
@@ -39,7 +40,7 @@ var _ admission.ValidationInterface = OurGroups{}
 // Handles implements admission.Interface.
 func (OurGroups) Handles(op admission.Operation) bool { return op != admission.Connect }
 
-// Validate holds for everybody. What is stored already, from a time before this check, can be deleted.
+// Validate applies to all users. Objects stored before this check existed can be deleted.
 func (o OurGroups) Validate(_ context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attrs.GetSubresource() != "" {
 		return nil
@@ -56,7 +57,7 @@ func (o OurGroups) Validate(_ context.Context, attrs admission.Attributes, _ adm
 	return nil
 }
 
-// leadsHere tells the objects by which another server finds this one.
+// leadsHere reports whether another server finds this one by the object.
 func (o OurGroups) leadsHere(attrs admission.Attributes) bool {
 	resource := attrs.GetResource().GroupResource()
 	if resource == (schema.GroupResource{Resource: "namespaces"}) {
@@ -65,7 +66,7 @@ func (o OurGroups) leadsHere(attrs admission.Attributes) bool {
 	if attrs.GetNamespace() != o.Service.Namespace || !slices.Contains(Leading, resource) {
 		return false
 	}
-	// A collection is deleted without a name.
+	// A deletecollection has no name.
 	for _, object := range []runtime.Object{attrs.GetObject(), attrs.GetOldObject()} {
 		if object == nil {
 			continue
@@ -78,7 +79,7 @@ func (o OurGroups) leadsHere(attrs admission.Attributes) bool {
 	return attrs.GetName() == o.Service.Name
 }
 
-// Leading are the resources by which a Service leads somewhere.
+// Leading are the resources that define where a Service leads.
 var Leading = []schema.GroupResource{{Resource: "services"}, {Resource: "endpoints"}, {Group: discovery.GroupName, Resource: "endpointslices"}}
 
 func (o OurGroups) definition(attrs admission.Attributes) error {
@@ -116,7 +117,7 @@ func (o OurGroups) service(attrs admission.Attributes) error {
 	return forbidden(attrs, fmt.Sprintf("the API group %s belongs to this server: no other server and no other version can be registered for it", next.Spec.Group))
 }
 
-// ours tells an APIService that says what is true: this server serves that version.
+// ours reports whether an APIService is correct: this server serves that version.
 func (o OurGroups) ours(s *apiregistration.APIService) bool {
 	return slices.Contains(o.Groups, s.Spec.Group) && o.here(s.Spec.Service) && o.Serving.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// update looks for changes that make others delete the object, or let a deletion come to its end.
+// update checks for changes that make a controller delete the object, or that complete a deletion.
 func (c *cause) update(ctx context.Context) error {
 	was := c.old()
 	if was == nil || c.GetObject() == nil {
@@ -45,7 +45,7 @@ func (c *cause) update(ctx context.Context) error {
 		return forbidden(c, what+"; a rule denies you to delete it: "+why)
 	}
 	if c.GetResource().GroupResource() == namespaceResource {
-		// What denies in the namespace ends with it. The garbage collector deletes it, too, if its owner is gone.
+		// The denies in the namespace end with it. The garbage collector deletes it, too, if its owner is gone.
 		if err := c.namespace(ctx); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (c *cause) update(ctx context.Context) error {
 	if slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	// Without the orphan finalizer, what the object owns goes with it, whichever user deletes it.
+	// Without the orphan finalizer, the dependents of the object are deleted with it, whichever user deletes it.
 	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
@@ -63,7 +63,7 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 		flag(a.Controller) == flag(b.Controller) && flag(a.BlockOwnerDeletion) == flag(b.BlockOwnerDeletion)
 }
 
-// delete looks at what goes with a deleted object.
+// delete checks what is deleted together with the object.
 func (c *cause) delete(ctx context.Context) error {
 	if c.GetSubresource() != "" {
 		return nil
@@ -85,7 +85,7 @@ func (c *cause) delete(ctx context.Context) error {
 		}
 	}
 	if c.GetName() == "" && was != nil && c.reached(c.GetNamespace()) {
-		// A right to delete the collection is none to delete what is denied one by one.
+		// A right to delete the collection does not include objects on which `delete` is denied.
 		if why, denied := c.itself(ctx); denied {
 			return forbidden(c, "this would delete an object of the collection, and a rule denies you to delete it: "+why)
 		}
@@ -102,8 +102,9 @@ func (c *cause) delete(ctx context.Context) error {
 	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
-// orphans reports whether what the object owns stays. The default counts as deleting it, although jobs and replication
-// controllers orphan theirs by default: a caller who wants that says so. Events never orphan anything.
+// orphans reports whether the dependents of the object stay. The default propagation counts as deleting them, although
+// jobs and replication controllers orphan theirs by default: a caller who wants that has to say so. Events never orphan
+// anything.
 func (c *cause) orphans(was metav1.Object) bool {
 	if c.GetResource().Resource == "events" {
 		return false
@@ -119,7 +120,7 @@ func (c *cause) orphans(was metav1.Object) bool {
 	return slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// reached reports whether a deny of delete could reach the caller where an object's dependents can be: in its
+// reached reports whether a deny of delete could apply to the caller where an object's dependents can be: in its
 // namespace, or everywhere if it has none.
 func (c *cause) reached(namespace string) bool {
 	rules := c.snapshot().Rules

@@ -12,11 +12,11 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// PinName is how Pin shows up in metrics.
+// PinName is the name of Pin in metrics.
 const PinName = "WriteEffects"
 
-// Pin runs last in mutating admission and sees what validation cannot. It pins a Binding to the pod that the enforcer
-// will compare it with, and notes whether a Scale changes who manages the scale field.
+// Pin runs last in mutating admission and sees what validation cannot. It pins a Binding to the pod with which the
+// enforcer will compare it, and records whether a Scale changes who manages the scale field.
 type Pin struct {
 	Behind Behind
 }
@@ -90,7 +90,7 @@ func noteClaim(ctx context.Context, attrs admission.Attributes) error {
 	return nil
 }
 
-// copies reports whether the caller makes the object from what was checked where it was carried (FP-16).
+// copies reports whether the caller creates the object from a template that was checked already (FP-16).
 func copies(attrs admission.Attributes) bool {
 	u := attrs.GetUserInfo()
 	if u == nil {

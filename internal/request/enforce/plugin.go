@@ -25,7 +25,7 @@ import (
 	"proviso.dev/proviso/internal/state/selfclient"
 )
 
-// Name is how the plugin shows up in metrics and in the list of plugins.
+// Name is the name of the plugin in metrics and in the list of plugins.
 const Name = "AuthorizationConditionsEnforcer"
 
 // Audit annotations of the final decision. Upstream's own decision annotation was written before the object was seen.
@@ -36,58 +36,58 @@ const (
 	AnnotationDetail     = "authorization.proviso.dev/detail"
 )
 
-// Config is what the enforcer checks, and by what.
+// Config configures the enforcer.
 type Config struct {
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
 	// as upstream does.
 	Connect Connector
-	// Targets reads what connections go to, for conditions about that. Its storage asks again when the handler reads
-	// it. Without it, such conditions fail.
+	// Targets reads the targets of connections, for conditions on them. The storage asks again when the handler reads
+	// the target. Without Targets, such conditions fail.
 	Targets Targets
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
-	// Effects looks at what others would do because of the request; nil while no rule can deny.
+	// Effects checks what controllers would do because of the request; nil while no rule can deny.
 	Effects *Effects
-	// Protected looks at protected attributes that are not enforced; those that are stand in After.
+	// Protected checks protected attributes that are not enforced; enforced ones are checked in After.
 	Protected *ProtectedAttributes
-	// Grants is told of requests that a grant made possible; nil if there are none.
+	// Grants is told about requests that a grant made possible; nil if there are none.
 	Grants Grants
-	// Later decides a request once more if time has passed that matters; nil leaves it at the first decision.
+	// Later decides a request again if the time passed could change the decision; nil keeps the first decision.
 	Later Later
-	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	// Explain adds to refusals the command that explains them. Set it where that command is served (TR-12).
 	Explain bool
-	// After is asked in order once the conditions are met; each can only refuse.
+	// After runs in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
-	// Observer is told what was decided; nil if nobody wants to know.
+	// Observer is told what was decided; may be nil.
 	Observer Observer
 }
 
 // Connector decides whether a connect request may create its connection.
 type Connector interface {
-	// Foresee asks as Connect does, and records nothing.
+	// Foresee asks like Connect, but records nothing.
 	Foresee(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData)
 	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
 }
 
 // Grants is told what grants are used for.
 type Grants interface {
-	// Use takes note of a request that the link of grants has allowed, when it is about to be stored. An error refuses
-	// it.
+	// Use records a request that the Access link has allowed, when it is about to be stored. An error refuses the
+	// request.
 	Use(ctx context.Context, holder *requestctx.State, attrs admission.Attributes) error
 }
 
-// Later decides requests once more.
+// Later decides requests again.
 type Later interface {
-	// Again is the request as it is decided at this instant, by the same policy; nil if that cannot differ.
+	// Again returns the state of the request as decided at this instant, by the same policy; nil if that cannot differ.
 	Again(ctx context.Context, holder *requestctx.State) (context.Context, *requestctx.State)
 }
 
 // Plugin resolves the passes that travelled with a request.
 type Plugin struct{ cfg Config }
 
-// New makes the enforcer.
+// New returns the enforcer.
 func New(cfg Config) *Plugin {
 	if cfg.Observer == nil {
 		cfg.Observer = Unobserved{}
@@ -108,7 +108,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	}
 	if p.waits(ctx, holder, attrs, objects) {
 		err := p.reach(ctx, holder, attrs, objects)
-		admitted(requestctx.NotesOf(ctx).Ledger(), holder.Attributes(), attrs) // nothing is answered that shows the target
+		admitted(requestctx.NotesOf(ctx).Ledger(), holder.Attributes(), attrs) // no response shows the target
 		return err
 	}
 	by, err := p.validate(ctx, holder, attrs, objects)
@@ -122,7 +122,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	return nil
 }
 
-// admitted records what was let pass: the state that is changed or, of a request about no stored object, everything.
+// admitted records what was admitted: the state that is changed or, for a request without a stored object, everything.
 func admitted(ledger *requestctx.Ledger, decided authorizer.Attributes, attrs admission.Attributes) {
 	if decided != nil && verbs.Changes(decided.GetVerb()) && attrs.GetOperation() != admission.Connect {
 		ledger.Admit(attrs.GetOldObject())
@@ -131,7 +131,7 @@ func admitted(ledger *requestctx.Ledger, decided authorizer.Attributes, attrs ad
 	ledger.AdmitWhole(attrs.GetOperation() == admission.Connect)
 }
 
-// nameless takes the name of an object out of a refusal to delete a collection: the caller has not named it.
+// nameless removes the name of an object from a refusal to delete a collection: the caller has not named it.
 func nameless(decided authorizer.Attributes, err error) error {
 	var refused *apierrors.StatusError
 	if decided == nil || decided.GetVerb() != verbs.DeleteCollection || !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
@@ -143,13 +143,13 @@ func nameless(decided authorizer.Attributes, err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Refusal is what is said of a request whose condition turned out this way.
+// Refusal returns the error for a request with this outcome.
 func Refusal(decided authorizer.Attributes, out requestctx.Outcome, explain bool) error {
 	err := apierrors.NewForbidden(schema.GroupResource{Group: decided.GetAPIGroup(), Resource: decided.GetResource()}, decided.GetName(), errors.New(reasonOf(out)))
 	return New(Config{Explain: explain}).advise(denial.By{Ask: &denial.Question{Attributes: decided, Object: true}}, err)
 }
 
-// reasonOf is why an outcome is not an allowance.
+// reasonOf returns why an outcome is not Allow.
 func reasonOf(out requestctx.Outcome) string {
 	if out.Reason != "" && errors.Is(out.Detail, selfclient.ErrMayNotRead) {
 		return out.Reason + ": " + selfclient.ErrMayNotRead.Error()
@@ -160,7 +160,7 @@ func reasonOf(out requestctx.Outcome) string {
 	return "no condition under which this is allowed is met"
 }
 
-// advise adds the remedy to a refusal. Other errors stay as they are.
+// advise adds the remedy to a refusal. Other errors are unchanged.
 func (p *Plugin) advise(by denial.By, err error) error {
 	var refused *apierrors.StatusError
 	if !p.cfg.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
@@ -171,12 +171,12 @@ func (p *Plugin) advise(by denial.By, err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// validate also says at which stage, and by what, a request was refused.
+// validate also returns the stage at which a request was refused, and what refused it.
 func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
 	if err == nil && p.cfg.Later != nil {
-		// A slow body does not outlive the right to send it.
+		// A slow body must not outlive the right to send it.
 		if then, later := p.cfg.Later.Again(ctx, holder); later != nil {
 			by, err = p.admit(then, later, p.facts(later, attrs, objects), objects)
 		}
@@ -225,7 +225,8 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *fac
 	return denial.By{}, nil
 }
 
-// slotsOf lists the passes an admission needs. An update or apply that creates needs its own and the create's.
+// slotsOf lists the passes an admission needs. An update or apply that creates needs its own pass and that of the
+// create.
 func slotsOf(holder *requestctx.State, attrs admission.Attributes) []requestctx.Slot {
 	if attrs.GetOperation() == admission.Create {
 		if decided := holder.Attributes(); decided != nil && (decided.GetVerb() == "update" || decided.GetVerb() == "patch") {
@@ -235,8 +236,8 @@ func slotsOf(holder *requestctx.State, attrs admission.Attributes) []requestctx.
 	return []requestctx.Slot{requestctx.Request}
 }
 
-// resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
-// the fields they change: granular then is true.
+// resolve returns the outcome of a slot. If the outcome is NoOpinion on the request itself, the caller may still have
+// the right to the fields they change: then granular is true.
 func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, known *facts) (granular bool, out requestctx.Outcome, err error) {
 	d := holder.Get(slot)
 	pending := d.Pending()
@@ -264,7 +265,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot req
 	return false, out, settle(ctx, known, out)
 }
 
-// settle turns an outcome into the answer of admission and records it.
+// settle turns an outcome into the result of admission and records it.
 func settle(ctx context.Context, attrs admission.Attributes, out requestctx.Outcome) error {
 	annotate(ctx, out)
 	if out.Decision == authorizer.DecisionNoOpinion {
@@ -274,7 +275,7 @@ func settle(ctx context.Context, attrs admission.Attributes, out requestctx.Outc
 		return nil
 	}
 	if out.Detail != nil {
-		// The caller learns that a condition failed, the log learns why.
+		// The caller only learns that a condition failed; the log says why.
 		klog.FromContext(ctx).V(2).Info("Condition failed to evaluate", "authorizer", out.Authorizer, "conditions", out.Conditions, "err", out.Detail)
 	}
 	return forbidden(attrs, reasonOf(out))
@@ -302,7 +303,7 @@ type ruled struct {
 
 func (r *ruled) Unwrap() error { return r.error }
 
-// byGuard takes the rules off a refusal.
+// byGuard unwraps the rules from a refusal.
 func byGuard(err error) (denial.By, error) {
 	by := denial.By{Stage: denial.Attributes}
 	var r *ruled

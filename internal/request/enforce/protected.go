@@ -31,10 +31,10 @@ import (
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
 	Chain authorizer.UnconditionalAuthorizer
-	// Everywhere knows which requests are granted for the whole cluster: what cannot be read yields to that. Nil means
-	// that none is.
+	// Everywhere knows which requests are granted for the whole cluster: denies due to unreadable policy yield to that.
+	// Nil means that none are.
 	Everywhere Everywhere
-	// Behind knows what the body does not show; nil knows no pod, and of no version that differs.
+	// Behind knows what the body does not show; with nil, no pod and no differing version is known.
 	Behind Behind
 }
 
@@ -52,13 +52,13 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 		return forbidden(attrs, "this request has no authorization decision")
 	}
 	if !holder.Snapshot.Synced {
-		// Before the sync only the server itself and system:masters get this far, and both may touch everything.
+		// Before the sync only the server itself and system:masters get this far, and both may change everything.
 		return nil
 	}
 	return p.check(ctx, holder, holder.Snapshot.Protect, attrs, objects)
 }
 
-// check holds the write against an index of protections.
+// check checks the write against an index of protections.
 func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.State, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	if index.Len() == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Stat
 	if err != nil {
 		var answer apierrors.APIStatus
 		if isBinding(attrs) && errors.As(err, &answer) {
-			return err // its pod is not there, or has changed
+			return err // its pod does not exist, or has changed
 		}
 		if !index.Exempts(req) {
 			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
@@ -80,7 +80,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Stat
 		return &ruled{forbidden(attrs, result.Reason()), protecting(result), nil}
 	}
 	for _, other := range versionsBehind(p.Behind, attrs, objects) {
-		// What a conversion adds or takes away, this write does.
+		// What a conversion adds or removes counts as set or removed by this write.
 		if other.err != nil {
 			if index.Exempts(req) {
 				continue
@@ -94,7 +94,8 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Stat
 	return p.guardBinding(ctx, holder.Snapshot, index, attrs, objects)
 }
 
-// written is what is stored and what will be: behind a Binding its pod, in a ControllerRevision what its data holds.
+// written returns the stored state and the new one: for a Binding those of its pod, for a ControllerRevision its
+// decoded data.
 func (p *ProtectedAttributes) written(ctx context.Context, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) (old, new any, err error) {
 	old, new = body(attrs.GetOldObject()), body(attrs.GetObject())
 	switch {
@@ -125,7 +126,7 @@ func (p *ProtectedAttributes) written(ctx context.Context, index *protectedattr.
 	return old, new, nil
 }
 
-// body keeps a nil object a nil interface.
+// body returns a nil interface for a nil object.
 func body(object runtime.Object) any {
 	if object == nil {
 		return nil
@@ -140,7 +141,7 @@ type target interface {
 	GetSubresource() string
 }
 
-// ProtectRequest is the question to the index of protections, for an admission or for a review.
+// ProtectRequest builds the question to the index of protections, for an admission or for a review.
 func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protectedattr.Request {
 	req := &protectedattr.Request{Name: t.GetName(), Namespace: t.GetNamespace(), Subresource: t.GetSubresource(), Kinds: snap.Served.Kinds()}
 	switch a := t.(type) {
@@ -160,7 +161,7 @@ func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protectedat
 	return req
 }
 
-// RoleRef is the same role as the index of rules names it.
+// RoleRef returns the same role as the index of rules names it.
 func RoleRef(r protectedattr.Role) ruleset.RoleRef {
 	switch r.Kind {
 	case protectedattr.KindClusterRole:
@@ -173,8 +174,8 @@ func RoleRef(r protectedattr.Role) ruleset.RoleRef {
 	return ruleset.RoleRef{}
 }
 
-// guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
-// Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
+// guardBinding: a role that a protection names may be without rules; then the escalation check would let every user
+// bind it. So binding it needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
 func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	b, err := boundRole(snap, attrs, objects)
 	if err != nil {
@@ -188,7 +189,7 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 	return nil
 }
 
-// guardRole is guardBinding for one namespace; empty is everywhere.
+// guardRole is guardBinding for one namespace; an empty one means everywhere.
 func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, b binding, namespace string) error {
 	role, span := b.role, b.span
 	if role.Kind == "" || !index.GuardsRole(role, namespace) {
@@ -216,7 +217,7 @@ func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snap
 	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
 }
 
-// bindVerb asks for the verb bind on a role, where it would be bound.
+// bindVerb returns the request for the verb bind on a role, in the namespace in which it would be bound.
 func bindVerb(caller user.Info, role protectedattr.Role, namespace string) authorizer.AttributesRecord {
 	bind := authorizer.AttributesRecord{
 		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
@@ -231,15 +232,15 @@ func bindVerb(caller user.Info, role protectedattr.Role, namespace string) autho
 	return bind
 }
 
-// binding is a role that a request binds, or lets people ask for: where, and when that counts. The role has no kind if
-// the request binds none. An empty namespace is everywhere.
+// binding is a role that a request binds, or lets users ask for, with the places and the time for which that counts.
+// The role has no kind if the request does not bind one. An empty namespace means everywhere.
 type binding struct {
 	role       protectedattr.Role
 	namespaces []string
 	span       ruleset.Span
 }
 
-// boundRole is what a request binds. What is bound in the master namespace is bound everywhere.
+// boundRole returns what a request binds. A role bound in the master namespace is bound everywhere.
 func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) (b binding, err error) {
 	b = binding{namespaces: []string{attrs.GetNamespace()}, span: ruleset.SpanOf(nil, nil)}
 	to := rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
@@ -283,7 +284,7 @@ func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admi
 	return b, err
 }
 
-// ofRBAC is the role that a binding of RBAC names.
+// ofRBAC returns the role that a binding of RBAC names.
 func ofRBAC(ref rbacv1.RoleRef, namespace string) protectedattr.Role {
 	if ref.Kind == protectedattr.KindRole {
 		return protectedattr.Role{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
@@ -291,7 +292,7 @@ func ofRBAC(ref rbacv1.RoleRef, namespace string) protectedattr.Role {
 	return protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
 }
 
-// ofPolicy is the role that a binding of Policy names: a ClusterRole, or a role of Policy.
+// ofPolicy returns the role that a binding of Policy names: a ClusterRole, or a role of Policy.
 func ofPolicy(ref authz.RoleRef) protectedattr.Role {
 	if ref.ClusterRole() {
 		return protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
@@ -299,8 +300,8 @@ func ofPolicy(ref authz.RoleRef) protectedattr.Role {
 	return protectedattr.Role{Kind: protectedattr.KindPolicyRole, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// askedFor are the namespaces in which a role can be asked for; one that is empty if that is everywhere, or wherever a
-// selector says.
+// askedFor returns the namespaces in which a role can be asked for; a single empty one if that is everywhere, or where
+// a selector decides.
 func askedFor(r *access.AccessRule, master string) []string {
 	if r.Spec.NamespaceSelector != nil || slices.Contains(r.Spec.Namespaces, "*") || slices.Contains(r.Spec.Namespaces, master) {
 		return []string{""}
@@ -308,7 +309,7 @@ func askedFor(r *access.AccessRule, master string) []string {
 	return r.Spec.Namespaces
 }
 
-// protecting names the protections that refused.
+// protecting returns the names of the protections that refused.
 func protecting(result protectedattr.Result) (rules []string) {
 	if refused := result.Refusal(); refused != nil {
 		for _, p := range refused.Protections {

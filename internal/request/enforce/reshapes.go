@@ -15,14 +15,14 @@ import (
 	"proviso.dev/proviso/internal/request/denial"
 )
 
-// reshapes refuses to take a field out of the schema of a custom resource if a rule denies the caller something about
-// its objects: the server would no longer show the field to the rule, and the caller could put it back afterwards.
+// reshapes refuses to remove a field from the schema of a custom resource if a rule denies the caller something about
+// its objects: the server would no longer show the field to the rule, and the caller could add it back afterwards.
 func (c *cause) reshapes(ctx context.Context) error {
 	rules := c.snapshot().Rules
 	namespaces := append([]string{""}, rules.DeniesIn(c.GetUserInfo())...)
 	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
 	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
-	// What cannot be read may hide everything: unserves has refused it only to callers who are denied some delete.
+	// An unreadable definition may hide everything: unserves has refused it only to callers who are denied some delete.
 	hidden, version := "what cannot be read of the definition", ""
 	if ok && too {
 		hidden, version = hiddenBy(was, is), was.Spec.Version
@@ -44,7 +44,7 @@ func (c *cause) reshapes(ctx context.Context) error {
 	return nil
 }
 
-// hiddenBy names something that a version keeps now and would drop after the change; empty if there is nothing.
+// hiddenBy returns a field that a version keeps now and would drop after the change; empty if there is none.
 func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
 	switch {
 	case unpruned(was) && !unpruned(is):
@@ -73,7 +73,8 @@ func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
 	return ""
 }
 
-// remixed reports whether objects may be read and written in other versions than before, or rules see them in another.
+// remixed reports whether objects may be read and written in other versions than before, or rules see them in a
+// different one.
 func remixed(was, is *apiextensions.CustomResourceDefinition) bool {
 	type use struct{ served, storage bool }
 	uses := func(d *apiextensions.CustomResourceDefinition) map[string]use {
@@ -103,7 +104,7 @@ func schemaOf(d *apiextensions.CustomResourceDefinition, v *apiextensions.Custom
 	return validation.OpenAPIV3Schema
 }
 
-// dropped is a path that one schema keeps and another drops; empty if there is none.
+// dropped returns a path that one schema keeps and the other drops; empty if there is none.
 func dropped(old, new *apiextensions.JSONSchemaProps, path string) string {
 	keepsAll := func(s *apiextensions.JSONSchemaProps) bool {
 		return s == nil || s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields

@@ -19,15 +19,15 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Targets reads what connections go to.
+// Targets reads the targets of connections.
 type Targets interface {
 	Target(ctx context.Context, resource schema.GroupResource, namespace, name string) (runtime.Object, error)
 }
 
-// errNoTarget fails the conditions about a target where the storage does not decide them.
+// errNoTarget is the failure of conditions on a target whose storage does not decide them.
 var errNoTarget = errors.New("what the connection goes to is not known: its storage does not decide conditions")
 
-// target gives what a connection goes to.
+// target returns the target of a connection.
 func (p *Plugin) target(attrs admission.Attributes, objects admission.ObjectInterfaces, served *snapshot.Served) expr.Target {
 	c, read := attrs.(*connection)
 	switch {
@@ -39,7 +39,7 @@ func (p *Plugin) target(attrs admission.Attributes, objects admission.ObjectInte
 	return &reached{c, objects, served}
 }
 
-// reached is what was read, in the version that a condition is written for.
+// reached is the target that was read, in the version that a condition is written for.
 type reached struct {
 	*connection
 	objects admission.ObjectInterfaces
@@ -57,8 +57,8 @@ func (r *reached) Target(apiVersion string) (runtime.Object, error) {
 	return admission.ConvertToGVK(r.target, seen, r.objects)
 }
 
-// waits reports whether the decision on a connection depends on what it goes to, which nobody has read yet: a condition
-// asked for it. What comes out without it is not looked at. Nothing is recorded.
+// waits reports whether the decision on a connection depends on its target, which was not read yet: a condition asked
+// for it. The outcome without the target is ignored. Nothing is recorded.
 func (p *Plugin) waits(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) bool {
 	if attrs.GetOperation() != admission.Connect || p.cfg.Targets == nil {
 		return false
@@ -73,8 +73,8 @@ func (p *Plugin) waits(ctx context.Context, holder *requestctx.State, attrs admi
 	return known.data.NeededUnknown()
 }
 
-// reach decides a connection with what it goes to. What does not meet the conditions, what cannot be read and what does
-// not exist are answered alike.
+// reach decides a connection with its target. A target that does not meet the conditions, cannot be read or does not
+// exist gets the same answer.
 func (p *Plugin) reach(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	resource := attrs.GetResource().GroupResource()
 	name := connect.Name(connect.Of(resource.Group, resource.Resource, attrs.GetSubresource()), attrs.GetName())
@@ -92,7 +92,7 @@ func (p *Plugin) reach(ctx context.Context, holder *requestctx.State, attrs admi
 	return nil
 }
 
-// connection is the admission of a connection together with what it goes to.
+// connection is the admission of a connection together with its target.
 type connection struct {
 	admission.Attributes
 	plugin  *Plugin
@@ -109,8 +109,7 @@ var _ requestctx.Connection = (*connection)(nil)
 // Resource implements requestctx.Connection.
 func (c *connection) Resource() schema.GroupResource { return c.GetResource().GroupResource() }
 
-// Decide admits the connection, with all that belongs to it, on the first state, and decides again on each other one
-// that is read.
+// Decide admits the connection completely on the first state, and decides again on each other state that is read.
 func (c *connection) Decide(ctx context.Context, target runtime.Object) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

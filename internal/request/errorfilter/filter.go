@@ -22,7 +22,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// maxHeld is how much of a response is held, in bytes.
+// maxHeld is the largest response that is held, in bytes.
 const maxHeld = 16 << 20
 
 var (
@@ -30,7 +30,7 @@ var (
 	errTooLong = errors.New("the response is too long to be held until the permission is decided, which depends on the objects: delete them one by one or select fewer")
 )
 
-// Config is what the filter asks.
+// Config configures the filter.
 type Config struct {
 	Gate   *authorize.Gate
 	Codecs runtime.NegotiatedSerializer
@@ -42,11 +42,11 @@ type Config struct {
 type Filter struct {
 	cfg Config
 	mu  sync.RWMutex
-	// converters are those of resources that are not custom.
+	// converters are the converters of built-in resources.
 	converters map[schema.GroupResource]readfilter.Converter
 }
 
-// New makes it.
+// New returns the filter.
 func New(cfg Config) *Filter {
 	return &Filter{cfg: cfg, converters: map[schema.GroupResource]readfilter.Converter{}}
 }
@@ -90,7 +90,7 @@ func open(holder *requestctx.State) bool {
 	return d.Pending() != nil || d.IsGranular()
 }
 
-// hold serves a request and decides at the end what of the response leaves.
+// hold serves a request and decides at the end what to send of the response.
 func (f *Filter) hold(next http.Handler, w http.ResponseWriter, r *http.Request, holder *requestctx.State) {
 	attrs := holder.Attributes()
 	ledger := requestctx.NewLedger(attrs.GetVerb() == verbs.DeleteCollection)
@@ -118,7 +118,7 @@ func (f *Filter) hold(next http.Handler, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// write writes a refusal in the form in which the enforcer's would have been written.
+// write writes a refusal in the form that the enforcer's would have had.
 func (f *Filter) write(w http.ResponseWriter, r *http.Request, err error) {
 	codecs := f.cfg.Codecs
 	if holder := requestctx.From(r.Context()); holder != nil && holder.Attributes() != nil && f.converter(resourceOf(holder.Attributes())) == nil {
@@ -127,7 +127,7 @@ func (f *Filter) write(w http.ResponseWriter, r *http.Request, err error) {
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, r)
 }
 
-// custom are the forms of custom resources, which have no protobuf.
+// custom are the serializers of custom resources, which do not support protobuf.
 type custom struct{ runtime.NegotiatedSerializer }
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
@@ -139,7 +139,7 @@ func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
 	return schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 }
 
-// named is what the caller has named.
+// named returns what the caller has named.
 func named(attrs authorizer.Attributes) string {
 	if attrs.GetName() == "" {
 		return resourceOf(attrs).String()
@@ -147,7 +147,7 @@ func named(attrs authorizer.Attributes) string {
 	return fmt.Sprintf("%s %q", resourceOf(attrs), attrs.GetName())
 }
 
-// unsaid is the error of that code without anything of the object in it.
+// unsaid returns an error of that code that reveals nothing about the object.
 func unsaid(attrs authorizer.Attributes, code int) error {
 	if code == http.StatusNotFound {
 		return apierrors.NewNotFound(resourceOf(attrs), attrs.GetName())
@@ -158,7 +158,7 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 	}
 	const why = "the reason is not shown because it would reveal the stored object: the permission to change the object depends on it, and you may not get it"
 	details := &metav1.StatusDetails{Name: attrs.GetName(), Group: attrs.GetAPIGroup(), Kind: attrs.GetResource()}
-	if reason == metav1.StatusReasonInvalid { // of which kubectl shows the causes, and not the message
+	if reason == metav1.StatusReasonInvalid { // kubectl shows the causes of these, not the message
 		details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "the change", Message: why}}
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{

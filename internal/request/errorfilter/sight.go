@@ -35,8 +35,8 @@ func (f *Filter) mayLeave(ctx context.Context, holder *requestctx.State, ledger 
 	return code >= http.StatusBadRequest || len(states) > 0 || ledger.Admitted()
 }
 
-// maySee reports whether the caller may get a state, or delete it if that is what they ask for. Upstream answers the
-// deletion of an object that is being deleted without asking admission.
+// maySee reports whether the caller may get a state or, if the request is a deletion, delete it: upstream answers the
+// deletion of an object that is already being deleted without asking admission.
 func (f *Filter) maySee(ctx context.Context, holder *requestctx.State, state runtime.Object) bool {
 	s, ok := f.stateOf(holder, state)
 	if !ok {
@@ -52,8 +52,8 @@ func (f *Filter) maySee(ctx context.Context, holder *requestctx.State, state run
 	return verbs.Deletes(holder.Attributes().GetVerb()) && f.deletion(ctx, holder, state).Decision == authorizer.DecisionAllow
 }
 
-// deletion is what the enforcer would say to the deletion of a state. It has no options: a condition that looks at them
-// fails.
+// deletion returns the enforcer's decision on the deletion of a state. It has no options, so a condition that looks at
+// them fails.
 func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state runtime.Object) requestctx.Outcome {
 	s, ok := f.stateOf(holder, state)
 	pending := holder.Get(requestctx.Request).Pending()
@@ -64,7 +64,7 @@ func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state r
 	return pending.Resolve(ctx, readfilter.Facts(ctx, s))
 }
 
-// stateOf is a state that the request is about; false for one that it cannot be about.
+// stateOf returns a state as one that the request is about; false if the request cannot be about it.
 func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfilter.State, bool) {
 	if holder == nil || holder.Attributes() == nil {
 		return readfilter.State{}, false
@@ -80,13 +80,13 @@ func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfi
 	}
 	namespace := attrs.GetNamespace()
 	if attrs.GetAPIGroup() == "" && attrs.GetResource() == "namespaces" {
-		namespace = "" // a namespace is in itself only for authorization
+		namespace = "" // only authorization treats a namespace as being in itself
 	}
 	s.Object = state
 	return s, m.GetNamespace() == namespace && (attrs.GetName() == "" || m.GetName() == attrs.GetName())
 }
 
-// instead is what is said in place of a response that may not leave.
+// instead returns the error that replaces a response that may not leave.
 func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger, code int) error {
 	attrs := holder.Attributes()
 	if code == http.StatusNotFound {
@@ -111,9 +111,9 @@ func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *
 	return apierrors.NewForbidden(resourceOf(attrs), attrs.GetName(), errUnadmitted)
 }
 
-// refusedAnyway is what the enforcer would say to any change of the stored state, if that is certain. A change that
-// fails before comes to the same: whether it is a conflict, not valid, or would remove what is hidden from the caller,
-// would tell what is stored.
+// refusedAnyway returns the enforcer's decision if it would refuse any change of the stored state. A change that fails
+// earlier then gets the same answer: whether it conflicts, is invalid, or would remove what is hidden from the caller
+// would reveal what is stored.
 func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger) (out requestctx.Outcome, sure bool) {
 	states, complete := ledger.Open()
 	if !complete || len(states) != 1 {
@@ -135,7 +135,7 @@ func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, le
 			return out, sure
 		}
 	}
-	// Without the right to the whole object, the caller may have one to the fields that change.
+	// A caller without the right to the whole object may have a right to the fields that change.
 	fields := pass.Fields()
 	if fields == nil {
 		fields = f.cfg.Gate.Decide(ctx, authorize.WithVerb(holder.Attributes(), fieldperm.Verb))
@@ -147,7 +147,7 @@ func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, le
 	return out, sure
 }
 
-// as is the same request with another verb, about one whole object.
+// as is the same request with a different verb, about one whole object.
 type as struct {
 	authorizer.Attributes
 	verb, name string

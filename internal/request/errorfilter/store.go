@@ -63,14 +63,15 @@ func (f *Filter) converter(resource schema.GroupResource) readfilter.Converter {
 	return f.converters[discovery.StoredAs(resource)]
 }
 
-// store notes the states that a write looks at while its response is held.
+// store records the states that a write looks at while its response is held.
 type store struct {
 	storage.Interface
 	filter   *Filter
 	resource schema.GroupResource
 }
 
-// ledger is that of the request; nil if it is not held, or if this is a resource that a handler looks up besides.
+// ledger returns the ledger of the request; nil if its response is not held, or if this is another resource that the
+// handler looks up.
 func (s *store) ledger(ctx context.Context) *requestctx.Ledger {
 	l := requestctx.NotesOf(ctx).Ledger()
 	if l == nil {
@@ -86,7 +87,7 @@ func (s *store) ledger(ctx context.Context) *requestctx.Ledger {
 // tries marks the dry run of a create.
 type tries struct{}
 
-// taken is the key of an object that a create has found in its place.
+// taken is the key of an object that a create found under its name.
 type taken string
 
 // Create implements storage.Interface.
@@ -98,8 +99,8 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	return err
 }
 
-// Get implements storage.Interface. A create that finds its name taken looks whether the object is being deleted, and
-// says so: only to callers who may see the object.
+// Get implements storage.Interface. A create that finds its name taken checks whether the object is being deleted, and
+// says so only to callers who may see the object.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	err := s.Interface.Get(ctx, key, opts, out)
 	switch notes := requestctx.NotesOf(ctx); {
@@ -122,7 +123,8 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	return err
 }
 
-// GetList implements storage.Interface. The count of what follows would tell how much of it may not be seen.
+// GetList implements storage.Interface. The count of remaining items would reveal how many of them the caller may not
+// see.
 func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	err := s.Interface.GetList(ctx, key, opts, list)
 	l := s.ledger(ctx)
@@ -181,7 +183,8 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	return err
 }
 
-// own notes an error that is the storage's, and not of the last attempt: it can be about a state that was not tried.
+// own records an error that comes from the storage and not from the last attempt: it can be about a state that was not
+// tried.
 func (s *store) own(l *requestctx.Ledger, err, failed error) {
 	if err != nil && (failed == nil || !errors.Is(err, failed)) && tells(err) {
 		l.Look(nil)

@@ -10,8 +10,8 @@ import (
 // maxWarnings bounds what is kept: upstream drops warnings beyond 4 KiB of text.
 const maxWarnings = 256
 
-// warnings holds the warnings of a response that is held. Upstream's own recorder stands further out and would send
-// them past the filter.
+// warnings holds the warnings of a response that is held. Upstream's own recorder is further out and would send them
+// past the filter.
 type warnings struct {
 	mu   sync.Mutex
 	out  context.Context
@@ -32,7 +32,7 @@ func (w *warnings) AddWarning(agent, text string) {
 	}
 }
 
-// release passes on what was held, and what comes later.
+// release sends the held warnings, and passes on later ones.
 func (w *warnings) release(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

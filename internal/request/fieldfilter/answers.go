@@ -35,7 +35,7 @@ type form interface {
 	runtime.Encoder
 }
 
-// formsOf are the forms that a response may have: that of the resource, and that of metadata alone.
+// formsOf returns the forms that a response may have: that of the resource, and that of metadata alone.
 func (s *sight) formsOf(contentType string) ([]form, error) {
 	if by := s.filters.schemeOf(resourceOf(s.attrs)); by != nil {
 		var all []form
@@ -62,7 +62,7 @@ func (s *sight) formsOf(contentType string) ([]form, error) {
 	return nil, errForm
 }
 
-// showAnswer shows of a response to a write what the caller sees.
+// showAnswer reduces a response to a write to what the caller sees.
 func (s *sight) showAnswer(contentType string, body []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return body, nil
@@ -95,7 +95,8 @@ func (s *sight) showAnswer(contentType string, body []byte) ([]byte, error) {
 	return nil, err
 }
 
-// showAny shows an object, a list of them, or their metadata; nil if the response holds nothing that could be hidden.
+// showAny reduces an object, a list of objects, or their metadata to what the caller sees; nil if nothing in the
+// response could be hidden.
 func (s *sight) showAny(o runtime.Object) (runtime.Object, error) {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	own := s.holder.Snapshot.Served.OwnKind(resourceOf(s.attrs))
@@ -152,7 +153,7 @@ func (s *sight) showItems(list runtime.Object) error {
 	return nil
 }
 
-// showItem shows an item of a list, which says of what version it is.
+// showItem does the same for an item of a list, which supplies the version if the item lacks it.
 func (s *sight) showItem(o, list runtime.Object, by *scheme, memo *hiddenfield.Memo) (runtime.Object, error) {
 	own := o.GetObjectKind().GroupVersionKind()
 	if own.Version == "" {

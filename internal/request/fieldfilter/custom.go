@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// unstructuredCreater makes objects of any kind, for responses about custom resources.
+// unstructuredCreater creates objects of any kind, for responses about custom resources.
 type unstructuredCreater struct{}
 
 // New implements runtime.ObjectCreater.
@@ -23,7 +23,7 @@ func (unstructuredCreater) New(kind schema.GroupVersionKind) (runtime.Object, er
 	return o, nil
 }
 
-// unstructuredTyper knows their kinds by what they say.
+// unstructuredTyper reads their kinds from the objects.
 type unstructuredTyper struct{}
 
 // ObjectKinds implements runtime.ObjectTyper.

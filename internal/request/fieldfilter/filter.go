@@ -19,7 +19,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// maxHeld is how much of a response to a write is held, in bytes.
+// maxHeld is the largest response to a write that is held, in bytes.
 const maxHeld = 16 << 20
 
 // Wrap puts the filter in front of a handler.
@@ -65,7 +65,7 @@ func (s *sight) warning() string {
 	return fmt.Sprintf("fields %s hidden from you: %s; seeing them takes %s", may, s.fields.Names(), strings.Join(needs, ", "))
 }
 
-// check refuses requests whose outcome would tell something of a hidden field.
+// check refuses requests whose outcome would reveal something about a hidden field.
 func (s *sight) check() error {
 	if err := s.checkVersion(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *sight) check() error {
 	if !verbs.Selects(s.attrs.GetVerb()) {
 		return nil
 	}
-	byField, _ := s.attrs.GetFieldSelector() // what cannot be read is refused by the handler
+	byField, _ := s.attrs.GetFieldSelector() // the handler refuses selectors that cannot be read
 	for _, requirement := range byField {
 		if p, err := fieldperm.ParsePath("." + requirement.Field); err == nil {
 			if h, ok := s.fields.At(p); ok {
@@ -91,7 +91,8 @@ func (s *sight) check() error {
 	return nil
 }
 
-// checkVersion refuses a version of a custom resource that a webhook makes: where it puts a hidden field nobody knows.
+// checkVersion refuses a version of a custom resource that a webhook converts to: it is unknown where the webhook puts
+// a hidden field.
 func (s *sight) checkVersion() error {
 	resource := resourceOf(s.attrs)
 	if s.filters.schemeOf(resource) != nil || !s.holder.Snapshot.Served.Converted(resource) {
@@ -113,7 +114,7 @@ func (s *sight) unselectable(parameter, name string, h fieldperm.Hidden) error {
 	return apierrors.NewInvalid(kind, s.attrs.GetName(), field.ErrorList{field.Forbidden(field.NewPath(parameter).Key(name), why)})
 }
 
-// hold serves a write and shows of its response what its caller sees.
+// hold serves a write and reduces its response to what the caller sees.
 func (f *Filters) hold(next http.Handler, w http.ResponseWriter, r *http.Request, s *sight) {
 	notes := requestctx.NotesOf(r.Context())
 	if notes.Ledger() == nil {
@@ -143,7 +144,7 @@ func (f *Filters) hold(next http.Handler, w http.ResponseWriter, r *http.Request
 	held.Release(body)
 }
 
-// fail answers a write that failed. What follows the reading of the stored object may quote it, and is not said.
+// fail answers a write that failed. Errors after the stored object was read may quote it, and are replaced.
 func (f *Filters) fail(held *answer.Writer, r *http.Request, s *sight) {
 	status := &metav1.Status{}
 	if ok := readStatus(f.cfg.Codecs, held.Header().Get("Content-Type"), held.Body(), status); ok && s.mayBeSaid(r.Context(), status) {
@@ -154,7 +155,7 @@ func (f *Filters) fail(held *answer.Writer, r *http.Request, s *sight) {
 	f.write(held.Forget(), r, s.unsaid(status))
 }
 
-// plainAccept takes tables out of what a client accepts, since their cells come from the whole object, and compression.
+// plainAccept removes tables, whose cells come from the whole object, and compression from what a client accepts.
 func plainAccept(header http.Header) http.Header {
 	out := header.Clone()
 	out.Del("Accept-Encoding")

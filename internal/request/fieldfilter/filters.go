@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Config is what the filters ask.
+// Config configures the filters.
 type Config struct {
 	Gate  *authorize.Gate
 	Store *snapshot.Store
@@ -27,13 +27,13 @@ type Config struct {
 	Namespaces authorize.Namespaces
 	// Served knows what this process serves.
 	Served authorize.Local
-	// Lists knows by which fields the elements of a list are told apart.
+	// Lists knows the fields that identify the elements of a list.
 	Lists Lists
 	// MaxBody bounds the patches that are read.
 	MaxBody int64
 }
 
-// Lists knows by which fields the elements of a list of a kind are told apart; none if nothing says so.
+// Lists knows the fields that identify the elements of a list of a kind; none if no schema says so.
 type Lists interface {
 	ListKeys(kind schema.GroupVersionKind, list fieldperm.Path) []string
 }
@@ -44,22 +44,22 @@ type Filters struct {
 	watches *watches
 
 	mu sync.RWMutex
-	// schemes are those of resources that are not custom.
+	// schemes are the schemes of built-in resources.
 	schemes map[schema.GroupResource]*scheme
 }
 
-// scheme converts and encodes the objects of resources that are not custom.
+// scheme converts and encodes the objects of built-in resources.
 type scheme struct {
 	*runtime.Scheme
 	codecs serializer.CodecFactory
 }
 
-// New makes them.
+// New returns the filters.
 func New(cfg Config) *Filters {
 	return &Filters{cfg: cfg, watches: newWatches(), schemes: map[schema.GroupResource]*scheme{}}
 }
 
-// schemeOf is nil for custom resources.
+// schemeOf returns nil for custom resources.
 func (f *Filters) schemeOf(resource schema.GroupResource) *scheme {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -77,7 +77,7 @@ func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
 	return schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 }
 
-// kind is the kind of the resource in the version that fields are declared for.
+// kind returns the kind of the resource in the version that fields are declared for.
 func (s *sight) kind() (schema.GroupVersionKind, error) {
 	served := s.holder.Snapshot.Served
 	kind := schema.GroupKind{Group: s.attrs.GetAPIGroup(), Kind: served.OwnKind(resourceOf(s.attrs))}
@@ -88,7 +88,7 @@ func (s *sight) kind() (schema.GroupVersionKind, error) {
 	return kind.WithVersion(version), nil
 }
 
-// show is an object as the caller sees it, in the form in which it came.
+// show returns an object as the caller sees it, in the form in which it came.
 func (s *sight) show(o runtime.Object, by *scheme, memo *hiddenfield.Memo) (runtime.Object, error) {
 	hidden := s.of(o, by.converter())
 	if len(hidden) == 0 {
@@ -108,7 +108,8 @@ func (s *sight) show(o runtime.Object, by *scheme, memo *hiddenfield.Memo) (runt
 	return back(shown)
 }
 
-// declared is an object in the version that fields are declared for, and the way back. Nothing of it may be changed.
+// declared returns an object in the version that fields are declared for, and a function to convert it back. The object
+// must not be changed.
 func (s *sight) declared(o runtime.Object, by *scheme) (runtime.Object, func(runtime.Object) (runtime.Object, error), error) {
 	kind, err := s.kind()
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// patch is what the filter tells admission about a patch.
+// patch is what the filter passes to admission about a patch.
 type patch struct {
 	// applies is set for server-side apply, by a manager.
 	applies bool
 	manager string
-	// touched are the hidden fields that it gives a value.
+	// touched are the hidden fields that it sets.
 	touched hiddenfield.Set
 }
 
 type patchKey struct{}
 
-// checkPatch reads the body of a patch, since admission sees only what becomes of it, and gives it back.
+// checkPatch reads the body of a patch, since admission sees only its result, and restores the body.
 func (s *sight) checkPatch(r *http.Request) (*http.Request, error) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if s.attrs.GetVerb() != verbs.Patch {

@@ -15,15 +15,16 @@ import (
 	"proviso.dev/proviso/internal/engine/hiddenfield"
 )
 
-// The prefixes of annotations that hold the patches of mutating webhooks, and what admission policies say of an object.
+// The prefixes of annotations that hold the patches of mutating webhooks, and messages of admission policies about an
+// object.
 const (
 	webhookPatches = "patch.webhook.admission.k8s.io/"
 	policyFailures = "validation.policy.admission.k8s.io/"
 )
 
-// Redact takes hidden fields out of an audit event for sinks (HF-8): out of the objects of request and response, and
-// with them what may quote them, but not those of permissions that the sink reveals. Whose request it was does not
-// matter. What cannot be read is left out.
+// Redact removes hidden fields from an audit event for sinks (HF-8): from the objects of request and response, and from
+// whatever may quote them, except fields of permissions that the sink reveals. It does not matter who made the request.
+// An object that cannot be read is left out.
 func (f *Filters) Redact(ev *auditinternal.Event, reveal []string) *auditinternal.Event {
 	snap := f.cfg.Store.Current()
 	if ev.ObjectRef == nil || !snap.Fields.HidesAny() {
@@ -51,7 +52,7 @@ func (f *Filters) Redact(ev *auditinternal.Event, reveal []string) *auditinterna
 	return &out
 }
 
-// redacted is an object of an event without hidden fields; nil if they cannot be told in it.
+// redacted returns an object of an event without hidden fields; nil if they cannot be found in it.
 func redacted(hidden hiddenfield.Set, object *runtime.Unknown, known bool) *runtime.Unknown {
 	if object == nil || !known {
 		return nil

@@ -24,8 +24,8 @@ import (
 // RestoreName is the name of the stage in admission.
 const RestoreName = "HiddenFields"
 
-// Restorer is the first stage of mutating admission: it puts back what the author of a write does not see, and takes
-// the annotation away that says so.
+// Restorer is the first stage of mutating admission: it restores what the author of a write does not see, and removes
+// the annotation that says what is hidden.
 func (f *Filters) Restorer() admission.MutationInterface { return restorer{f} }
 
 type restorer struct{ filters *Filters }
@@ -42,7 +42,7 @@ func (r restorer) Admit(ctx context.Context, a admission.Attributes, _ admission
 		return nil
 	}
 	if own := holder.Snapshot.Served.OwnKind(a.GetResource().GroupResource()); own != "" && a.GetKind().Kind != own {
-		return nil // a stand-in, which has none of the fields
+		return nil // a stand-in, which does not have the fields
 	}
 	s := r.filters.sightOf(ctx)
 	if s == nil || resourceOf(s.attrs) != a.GetResource().GroupResource() || a.GetOperation() != admission.Update || a.GetOldObject() == nil {
@@ -70,10 +70,10 @@ func unmark(o runtime.Object) error {
 	return nil
 }
 
-// restore puts back what is hidden of the stored object.
+// restore restores the hidden fields of the stored object.
 func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	by := s.filters.schemeOf(resourceOf(s.attrs))
-	stored := a.GetOldObject().DeepCopyObject() // what is put back is the new object's own
+	stored := a.GetOldObject().DeepCopyObject() // the new object must own what is restored
 	hidden := s.of(stored, by.converter())
 	if len(hidden) == 0 {
 		return unmark(a.GetObject())
@@ -84,7 +84,7 @@ func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	}
 	if p := patchOf(ctx); p != nil && p.applies {
 		before, after := managersOf(old), managersOf(new)
-		// The first apply of an object that nobody manages makes all that is stored the fields of one manager.
+		// The first apply to an object without managers makes all stored fields those of one manager.
 		if hidden.TakenOver(before, after) || len(before) == 0 && len(hidden.AppliedBy(p.manager, after)) > 0 {
 			return s.takenOver()
 		}
@@ -121,7 +121,7 @@ func patchOf(ctx context.Context) *patch {
 	return p
 }
 
-// pair are both objects in the version that fields are declared for, and the way back.
+// pair returns both objects in the version that fields are declared for, and a function to convert them back.
 func (s *sight) pair(stored, written runtime.Object, by *scheme) (old, new runtime.Object, back func(runtime.Object) (runtime.Object, error), err error) {
 	if by == nil {
 		return stored, written, func(o runtime.Object) (runtime.Object, error) { return o, nil }, nil
@@ -133,7 +133,7 @@ func (s *sight) pair(stored, written runtime.Object, by *scheme) (old, new runti
 	return old, new, back, err
 }
 
-// replace puts what was restored into the place of what was written.
+// replace replaces the written object with the restored one.
 func (s *sight) replace(written, restored runtime.Object, back func(runtime.Object) (runtime.Object, error)) error {
 	made, err := back(restored)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *sight) refuse(err error) error {
 	return apierrors.NewForbidden(resourceOf(s.attrs), s.attrs.GetName(), err)
 }
 
-// checkSet refuses to set hidden fields where the outcome would tell whether the value is the stored one: where a
-// write of an equal value passes and that of another one does not.
+// checkSet refuses to set hidden fields where the outcome would reveal whether the value is the stored one: where a
+// write of an equal value passes and a write of another value does not.
 func (s *sight) checkSet(ctx context.Context, a admission.Attributes, set hiddenfield.Set, by *scheme) error {
 	for _, h := range set {
 		switch {
@@ -176,7 +176,7 @@ func (s *sight) checkSet(ctx context.Context, a admission.Attributes, set hidden
 	return nil
 }
 
-// isImmutable reports whether an object says that its content cannot be changed, as secrets and config maps may.
+// isImmutable reports whether an object is marked immutable, as secrets and config maps can be.
 func isImmutable(o runtime.Object, by *scheme) bool {
 	if by == nil {
 		return false

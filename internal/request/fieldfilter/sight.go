@@ -18,27 +18,27 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// sight is what of a resource may be hidden from the caller of a request.
+// sight is what may be hidden of a resource from the caller of a request.
 type sight struct {
 	ctx     context.Context
 	filters *Filters
 	holder  *requestctx.State
 	attrs   authorizer.Attributes
-	// fields are those that are hidden, or may be: in some namespaces, or by conditions on the object.
+	// fields are the fields that are hidden, or may be: in some namespaces, or by conditions on the object.
 	fields hiddenfield.Set
-	// open are the permissions of which only the object tells.
+	// open are the permissions that depend on the object.
 	open map[string]bool
 
 	mu       sync.Mutex
 	verdicts map[place]authorize.Verdict
 }
 
-// place is where a permission is asked about.
+// place is a permission and the namespace in which it is asked about.
 type place struct{ permission, namespace string }
 
 type sightKey struct{}
 
-// sightOf is what may be hidden from the caller; nil if nothing is. It is found out once for a request.
+// sightOf returns what may be hidden from the caller; nil if nothing is. It is computed once per request.
 func (f *Filters) sightOf(ctx context.Context) *sight {
 	holder := requestctx.From(ctx)
 	if holder == nil || holder.Snapshot == nil || !holder.Snapshot.Fields.HidesAny() {
@@ -52,7 +52,7 @@ func (f *Filters) sightOf(ctx context.Context) *sight {
 	return s
 }
 
-// look finds out what is hidden by the policy of the holder.
+// look computes what the policy of the holder hides.
 func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs authorizer.Attributes) *sight {
 	table := holder.Snapshot.Fields
 	candidates := slices.Clone(table.Hidden(fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}))
@@ -76,7 +76,7 @@ func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs auth
 	return s
 }
 
-// ask asks once for each place whether a field may be seen there.
+// ask asks once per place whether a field may be seen there.
 func (s *sight) ask(h fieldperm.Hidden, namespace string) authorize.Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *sight) ask(h fieldperm.Hidden, namespace string) authorize.Verdict {
 	return v
 }
 
-// of are the fields that are hidden in one object. Whatever is not known is hidden.
+// of returns the fields that are hidden in one object. In doubt, a field is hidden.
 func (s *sight) of(o runtime.Object, convert readfilter.Converter) hiddenfield.Set {
 	if len(s.open) == 0 {
 		return s.fields
@@ -126,7 +126,7 @@ func (s *sight) reveals(v authorize.Verdict, o runtime.Object, convert readfilte
 	return false
 }
 
-// same reports whether the same is hidden by the policy of now. Conditions of other rules are others.
+// same reports whether the current policy hides the same. Conditions of different rules count as different.
 func (s *sight) same(rulesChanged bool) bool {
 	policy, instant := s.filters.cfg.Store.Now()
 	ctx := requestctx.At(s.ctx, policy, instant)
@@ -152,7 +152,7 @@ func (s *sight) same(rulesChanged bool) bool {
 	return true
 }
 
-// revealing is the request as the question whether its caller sees a field of the whole object.
+// revealing is the request turned into the question whether its caller sees a field of the whole object.
 type revealing struct {
 	authorizer.Attributes
 	verb, namespace string

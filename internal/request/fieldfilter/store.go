@@ -28,7 +28,7 @@ import (
 )
 
 // Decorate wraps the storage of every resource that the getter is asked for. Convert is nil for custom resources. It
-// stands outside of all that decides by the content of objects.
+// wraps everything that decides by the content of objects.
 func (f *Filters) Decorate(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
 	g := getter{RESTOptionsGetter: inner, filters: f}
 	if s, ok := convert.(*runtime.Scheme); ok {
@@ -65,7 +65,7 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 	return opts, nil
 }
 
-// store shows what readers see. What a write reads on its way is whole: admission decides by it.
+// store shows readers what they may see. A write reads whole objects: admission decides by them.
 type store struct {
 	storage.Interface
 	filters  *Filters
@@ -73,8 +73,8 @@ type store struct {
 	scheme   *scheme
 }
 
-// sight is that of a read of this resource; nil if nothing is hidden from its caller, or if a handler looks another
-// resource up.
+// sight returns the sight of a read of this resource; nil if nothing is hidden from its caller, or if a handler looks
+// up another resource.
 func (s *store) sight(ctx context.Context) *sight {
 	found := s.filters.sightOf(ctx)
 	if found == nil || !verbs.IsRead(found.attrs.GetVerb()) || discovery.StoredAs(resourceOf(found.attrs)) != s.resource {
@@ -87,7 +87,7 @@ var errNoObject = errors.New("what was read is not an object")
 
 var errUnshown = errors.New("fields of it are hidden from you, and it could not be shown without them")
 
-// unshown keeps back why an object cannot be shown: that may quote it.
+// unshown hides why an object cannot be shown: the reason may quote it.
 func (s *store) unshown(err error) error {
 	klog.ErrorS(err, "An object cannot be shown without its hidden fields", "resource", s.resource)
 	return apierrors.NewInternalError(errUnshown)
@@ -109,7 +109,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	return nil
 }
 
-// replace puts into a place what is shown of the object there.
+// replace replaces an object in place by what is shown of it.
 func (s *store) replace(seen *sight, at reflect.Value, memo *hiddenfield.Memo) error {
 	o, ok := at.Addr().Interface().(runtime.Object)
 	if !ok {
@@ -153,7 +153,7 @@ func (s *store) replaceItems(seen *sight, list runtime.Object) error {
 	return nil
 }
 
-// hideItems hides the same fields in all items of a list. It is converted as a whole, once each way.
+// hideItems hides the same fields in all items of a list. The list is converted as a whole, once each way.
 func (s *store) hideItems(seen *sight, list runtime.Object, items reflect.Value, memo *hiddenfield.Memo) error {
 	versioned, back, err := seen.declared(list, s.scheme)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *store) hideItems(seen *sight, list runtime.Object, items reflect.Value,
 	return nil
 }
 
-// itemsOf is the slice of items of a list.
+// itemsOf returns the slice of items of a list.
 func itemsOf(list runtime.Object) (reflect.Value, error) {
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -193,7 +193,7 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return conversion.EnforcePtr(ptr)
 }
 
-// Watch implements storage.Interface. A watch ends when something else becomes hidden from its caller.
+// Watch implements storage.Interface. A watch ends when what is hidden from its caller changes.
 func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	holder := requestctx.From(ctx)
 	if holder == nil || holder.Snapshot == nil || holder.Attributes() == nil || discovery.StoredAs(resourceOf(holder.Attributes())) != s.resource {

@@ -18,7 +18,7 @@ import (
 
 var errTooLong = errors.New("the response is too long to be shown without the fields that are hidden from you: change or delete fewer objects")
 
-// ownRefusals are the messages of what the stage in admission has refused: they are written to be shown.
+// ownRefusals are the messages of refusals by our stage in admission: they are safe to show.
 type ownRefusals struct{ said map[string]bool }
 
 type refusalKey struct{}
@@ -44,14 +44,14 @@ func readStatus(codecs runtime.NegotiatedSerializer, contentType string, body []
 	return ok
 }
 
-// mayBeSaid reports whether an error says nothing of the stored object.
+// mayBeSaid reports whether an error reveals nothing about the stored object.
 func (s *sight) mayBeSaid(ctx context.Context, status *metav1.Status) bool {
 	switch status.Code {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusUnauthorized:
 		return true
 	case http.StatusBadRequest:
-		return s.attrs.GetVerb() != verbs.Patch // a patch that does not fit quotes what it was merged with
+		return s.attrs.GetVerb() != verbs.Patch // the error of a patch that does not apply quotes the stored object
 	case http.StatusForbidden:
 		if requestctx.NotesOf(ctx).Ledger().Refused() {
 			return true
@@ -64,7 +64,7 @@ func (s *sight) mayBeSaid(ctx context.Context, status *metav1.Status) bool {
 	return s.attrs.GetVerb() == verbs.Create && status.Code < http.StatusInternalServerError || refusals(ctx).said[status.Message]
 }
 
-// unsaid is an error of the same code without anything of the object in it.
+// unsaid returns an error of the same code that reveals nothing about the object.
 func (s *sight) unsaid(status *metav1.Status) error {
 	if status.Code == http.StatusConflict && status.Details != nil {
 		if err := s.conflicts(status.Details.Causes); err != nil {
@@ -80,7 +80,7 @@ func (s *sight) unsaid(status *metav1.Status) error {
 	}
 	why := fmt.Sprintf("the change was refused; the reason is not shown because it could tell fields that are hidden from you (%s)", s.fields.Names())
 	details := &metav1.StatusDetails{Name: s.attrs.GetName(), Group: s.attrs.GetAPIGroup(), Kind: s.attrs.GetResource()}
-	if reason == metav1.StatusReasonInvalid { // of which kubectl shows the causes, and not the message
+	if reason == metav1.StatusReasonInvalid { // kubectl shows the causes of these, not the message
 		details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "the change", Message: why}}
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -89,8 +89,8 @@ func (s *sight) unsaid(status *metav1.Status) error {
 	}}
 }
 
-// conflicts is the error of an apply that is in conflict with other managers. Whether a hidden field is among them
-// depends on its value: only the others are named, or the permission if there are none.
+// conflicts returns the error of an apply that conflicts with other managers. Whether a hidden field conflicts depends
+// on its value: only the other fields are named, or the permission if there are no others.
 func (s *sight) conflicts(causes []metav1.StatusCause) error {
 	var shown []metav1.StatusCause
 	hidden := false
@@ -117,8 +117,8 @@ func (s *sight) conflicts(causes []metav1.StatusCause) error {
 	return apierrors.NewApplyConflict(shown, fmt.Sprintf("Apply failed with conflicts: %s", strings.Join(lines, "\n")))
 }
 
-// takenOver is the refusal of an apply that would take over, share or remove a hidden field. Which one it is would tell
-// of the others that they have the values that are applied: all are named that are hidden.
+// takenOver returns the refusal of an apply that would take over, share or remove a hidden field. Naming only that
+// field would reveal that the others have the applied values: all hidden fields are named.
 func (s *sight) takenOver() error {
 	var causes []metav1.StatusCause
 	for _, h := range s.fields {

@@ -13,7 +13,7 @@ type warnings struct {
 	said [][2]string
 }
 
-// maxWarnings is how many are held.
+// maxWarnings bounds the held warnings.
 const maxWarnings = 100
 
 // AddWarning implements warning.Recorder.
@@ -25,7 +25,7 @@ func (w *warnings) AddWarning(agent, text string) {
 	}
 }
 
-// release says them.
+// release sends them.
 func (w *warnings) release(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// watches are all open watches. Each of them ends when something else becomes hidden from its caller: a client then
-// watches again, from where it was, and gets what it may see now.
+// watches are all open watches. Each of them ends when what is hidden from its caller changes: the client then watches
+// again, from where it was, and gets what it may see now.
 type watches struct {
 	mu   sync.Mutex
 	open map[*watcher]bool
@@ -29,7 +29,7 @@ type watcher struct {
 
 func newWatches() *watches { return &watches{open: map[*watcher]bool{}} }
 
-// enter adds a watch, which ends with the context that is returned.
+// enter adds a watch, which ends with the returned context.
 func (w *watches) enter(ctx context.Context, f *Filters, seen *sight) (context.Context, func()) {
 	holder := requestctx.From(ctx)
 	if seen == nil {
@@ -51,7 +51,7 @@ func (w *watches) enter(ctx context.Context, f *Filters, seen *sight) (context.C
 	}
 }
 
-// Run ends watches as what is hidden changes. The store publishes also when a right begins or ends by itself.
+// Run ends watches when what is hidden changes. The store also publishes when a right begins or ends with time.
 func (f *Filters) Run(ctx context.Context) {
 	last := f.cfg.Store.Current()
 	for {
@@ -81,7 +81,7 @@ func (w *watches) check(rulesChanged bool) {
 	}
 }
 
-// watching is a watch from whose caller nothing is hidden.
+// watching is a watch whose caller sees everything.
 type watching struct {
 	watch.Interface
 	leave func()
@@ -133,7 +133,7 @@ func (w *following) run(s *store, seen *sight) {
 	}
 }
 
-// event shows an event. Encoded bytes of an event are shared by all watches: a plain object takes their place.
+// event shows an event. All watches share the encoded bytes of an event: a plain object replaces them.
 func (s *store) event(e watch.Event, seen *sight, memo *hiddenfield.Memo) watch.Event {
 	if e.Type == watch.Bookmark || e.Type == watch.Error {
 		return e

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// Header is, in the response to a write or deletion of policy, its revision.
+	// Header holds, in the response to a write or deletion of policy, its revision.
 	Header = "Proviso-Policy-Revision"
-	// AtLeast is, in a request, the revision that the policy must have at least.
+	// AtLeast holds, in a request, the minimum revision of the policy.
 	AtLeast = "Proviso-At-Least-Revision"
 )
 
-// Serve answers a request that asks for newer policy. The gate waits for the policy once it is known who asks; upstream
-// can only refuse with 403 there, so a request that is refused for this reason gets another answer.
+// Serve answers a request that asks for newer policy. The gate waits for the policy once the caller is known. There
+// upstream can only refuse with 403, so Serve replaces the response of a request that is refused for this reason.
 func Serve(next http.Handler, w http.ResponseWriter, r *http.Request, now *snapshot.Snapshot, instant time.Time, token string) {
 	ctx, holder := requestctx.WithAtLeast(r.Context(), now, instant, token)
 	held := answer.Serve(next, w, r.WithContext(ctx), answer.Rule{First: func(code int) answer.Fate {
@@ -58,7 +58,7 @@ func refuse(w http.ResponseWriter, err error) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// Receipt tells who writes or deletes policy which revision that has (TR-13).
+// Receipt tells a caller who writes or deletes policy the revision of the change (TR-13).
 func Receipt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
@@ -75,7 +75,7 @@ func Receipt(next http.Handler) http.Handler {
 	})
 }
 
-// policyGroups are the groups whose resources are policy, or views on it.
+// policyGroups are the groups whose resources are policy, or views of it.
 var policyGroups = map[string]bool{
 	"policy.proviso.dev": true, "authorization.proviso.dev": true, "auditregistration.k8s.io": true, "access.proviso.dev": true,
 	"rbac.authorization.k8s.io": true, "apiextensions.k8s.io": true,

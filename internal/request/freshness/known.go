@@ -15,15 +15,15 @@ import (
 	"proviso.dev/proviso/internal/state/discovery"
 )
 
-// OnlyKnown passes a request on only to a resource that its snapshot knows by the kind that it has. Nothing is served
-// that a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back,
-// and what nobody serves is not found.
+// OnlyKnown serves a request only if its snapshot knows the resource with its kind. So nothing is served that a rule
+// about kinds could not see: a resource that the snapshot does not know yet is refused with a retry, and one that no
+// server serves is not found.
 func OnlyKnown(served *discovery.Directory, codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		holder := requestctx.From(r.Context())
 		if !ok || holder == nil || !info.IsResourceRequest || !holder.Snapshot.Synced {
-			next.ServeHTTP(w, r) // before the snapshot is synced, only those come this far whom no rule concerns
+			next.ServeHTTP(w, r) // before the snapshot is synced, only callers that no rule concerns get this far
 			return
 		}
 		gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}

@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Around puts something around the storage of a resource of policy, which is stored as config says.
+// Around wraps the storage of a policy resource, which is stored as config says.
 type Around func(resource schema.GroupResource, config *storagebackend.ConfigForResource, inner storage.Interface) storage.Interface
 
 // Decorate wraps the storage of the resources that policy is made of.
@@ -50,7 +50,7 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 	return opts, nil
 }
 
-// Noted notes, in the holder of a request, which revision what it writes and deletes has.
+// Noted records, in the State of a request, the revisions of what it writes and deletes.
 func Noted(resource schema.GroupResource, _ *storagebackend.ConfigForResource, inner storage.Interface) storage.Interface {
 	return &noted{Interface: inner, source: resource.String()}
 }

@@ -22,8 +22,8 @@ import (
 const (
 	// Patience is how long a caller waits for newer policy.
 	Patience = 2 * time.Second
-	// maxWaiters bounds how many requests wait at a time, and maxEach how many of them may be one user's, so that
-	// nobody keeps others from waiting.
+	// maxWaiters bounds how many requests wait at a time, and maxEach how many of them may be from one user, so one
+	// user cannot block the others.
 	maxWaiters, maxEach = 256, 32
 )
 
@@ -40,16 +40,17 @@ type Waiting struct {
 	waiting map[string]int
 }
 
-// Revisions knows how new sources are where they are stored.
+// Revisions knows how recent the sources are in the storage.
 type Revisions interface {
-	// Newest is the revision that a source has there.
+	// Newest returns the revision of a source in the storage.
 	Newest(ctx context.Context, source string) (uint64, error)
 }
 
-// errUndated is said by hosts whose source does not know how new it is.
+// errUndated is for hosts whose source does not know how recent it is.
 var errUndated = errors.New("the policy comes from a source without revisions")
 
-// Follow says how new sources are. Until then nobody gets newer policy. The first call counts.
+// Follow sets how to find out the revisions of sources. Until then no caller gets newer policy. Only the first call
+// counts.
 func (w *Waiting) Follow(r Revisions) { w.revisions.CompareAndSwap(nil, &r) }
 
 func (w *Waiting) newest(ctx context.Context, source string) (uint64, error) {
@@ -60,8 +61,8 @@ func (w *Waiting) newest(ctx context.Context, source string) (uint64, error) {
 }
 
 // Reach returns a snapshot that has everything that the token names, source by source, or an API status that says how
-// far the policy of this server is. The snapshot that it returns is never older than the current one of the moment of
-// the call.
+// far the policy of this server is. The returned snapshot is never older than the current one at the moment of the
+// call.
 func (w *Waiting) Reach(ctx context.Context, user, token string) (*snapshot.Snapshot, error) {
 	wanted, err := revision.Parse(token)
 	if err != nil {
@@ -82,7 +83,7 @@ func (w *Waiting) Reach(ctx context.Context, user, token string) (*snapshot.Snap
 	defer cancel()
 	asked := false
 	for {
-		next := w.Store.Next() // before Current: what comes in between is not missed
+		next := w.Store.Next() // before Current, so no snapshot in between is missed
 		now := w.Store.Current()
 		missing := lacks(now, wanted)
 		if now.Synced && len(missing) == 0 {
@@ -102,8 +103,8 @@ func (w *Waiting) Reach(ctx context.Context, user, token string) (*snapshot.Snap
 	}
 }
 
-// Renew gives the policy that a question is answered by, in the context, and its revision: that of the request, or,
-// with a token, one that is at least as new as that says.
+// Renew returns a context with the policy that answers a question, and its revision: the policy of the request or, with
+// a token, one that is at least as new as the token says.
 func (w *Waiting) Renew(ctx context.Context, atLeast string) (context.Context, string, error) {
 	if atLeast == "" {
 		if h := requestctx.From(ctx); h != nil && h.Snapshot != nil {
@@ -134,7 +135,7 @@ func lacks(now *snapshot.Snapshot, wanted revision.Vector) revision.Vector {
 	return now.Revision.Vector.Lacks(wanted)
 }
 
-// exist refuses revisions that do not exist yet: nobody can wait for what nobody has written.
+// exist refuses revisions that do not exist yet: a caller cannot wait for a change that was never written.
 func (w *Waiting) exist(ctx context.Context, now *snapshot.Snapshot, missing revision.Vector) error {
 	for _, m := range missing {
 		if _, found := entryOf(now, m.Source); !found {
@@ -160,7 +161,7 @@ func entryOf(now *snapshot.Snapshot, source string) (revision.Entry, bool) {
 	return now.Revision.Vector.Entry(source)
 }
 
-// behind is a conflict that says how far the server is.
+// behind returns a conflict that says which revision the server has reached.
 func behind(now *snapshot.Snapshot, missing revision.Vector, why string) error {
 	var parts []string
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Details: &metav1.StatusDetails{}}
@@ -176,7 +177,7 @@ func behind(now *snapshot.Snapshot, missing revision.Vector, why string) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// enter takes a place among those who wait.
+// enter takes one of the places for waiting requests.
 func (w *Waiting) enter(user string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// What is remembered of answers is bounded in bytes, in all and for each user (NI-6). Whatever is forgotten is asked
-// again.
+// The cache of answers is bounded in bytes, in total and per user (NI-6). What is evicted is asked again.
 const (
-	// maxViews is how many rights answers are remembered for, and maxViewsOfUser how many of them one user has brought.
+	// maxViews is the number of rights for which answers are cached, and maxViewsOfUser how many of them one user may
+	// add.
 	maxViews       = 64
 	maxViewsOfUser = 4
-	// maxAnswers is how many answers one right has: twice as many, of some 40 bytes each. All of them together take
-	// 21 MB.
+	// maxAnswers is how many answers a generation of one right holds; there are two, with some 40 bytes an answer. All
+	// of them together take 21 MB.
 	maxAnswers = 4096
 )
 
@@ -33,7 +33,7 @@ func newMemory() *memory {
 	return &memory{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, views: map[requestctx.View]*answers{}}
 }
 
-// of is what is known of a right. One more than is kept takes the place of the one that was used least recently, of the
+// of returns what is known about a right. If there are too many, a new one replaces the least recently used one, of the
 // same user first.
 func (m *memory) of(user digest, view requestctx.View) *answers {
 	m.mu.Lock()
@@ -68,7 +68,7 @@ func (m *memory) of(user digest, view requestctx.View) *answers {
 	return a
 }
 
-// answers are those for one right. There are two generations: the older one is forgotten when the younger is full.
+// answers are the answers for one right. There are two generations: the older one is dropped when the younger is full.
 type answers struct {
 	user  digest
 	seeds [2]maphash.Seed
@@ -78,10 +78,11 @@ type answers struct {
 	young, old map[stateKey]bool
 }
 
-// stateKey is a state of an object: its uid and resourceVersion, as a hash that nobody can aim at. Zero is none.
+// stateKey identifies a state of an object: its uid and resourceVersion, as a hash for which collisions cannot be
+// constructed. Zero means none.
 type stateKey [2]uint64
 
-// at is the key of a state.
+// at returns the key of a state.
 func (a *answers) at(object metav1.Object) stateKey {
 	uid, version := string(object.GetUID()), object.GetResourceVersion()
 	if a == nil || uid == "" || version == "" || version == "0" {

@@ -18,19 +18,19 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Operation is what conditions see as the operation of a get. It changes nothing: object and oldObject are the state
-// that is read.
+// Operation is what conditions see as the operation of a get. A get changes nothing: object and oldObject are both the
+// state that is read.
 const Operation authorizer.AdmissionOperation = "GET"
 
-// State is a stored state that conditions are asked about, and where it comes from.
+// State is a stored state on which conditions are evaluated, and where it comes from.
 type State struct {
 	Holder *requestctx.State
-	// Attributes are the request that is asked about, whatever the request is that is served.
+	// Attributes are the request that is decided, which may differ from the request that is served.
 	Attributes authorizer.Attributes
 	// Operation is what conditions see. A deletion has no new object.
 	Operation authorizer.AdmissionOperation
 	Object    runtime.Object
-	// Changes says that another object takes the place of the state, which is not known: what looks at it fails.
+	// Changes is true if an unknown new object replaces the state: conditions that look at the new object fail.
 	Changes bool
 	// Convert is nil for custom resources.
 	Convert Converter
@@ -56,7 +56,7 @@ func newFacts(s State, shared *expr.Budget) *facts {
 	return f
 }
 
-// place is the namespace of the object. A list over all namespaces does not say it.
+// place is the namespace of the object. A list over all namespaces does not name it.
 func (s *State) place() string {
 	if name := s.Attributes.GetNamespace(); name != "" {
 		return name
@@ -75,12 +75,12 @@ type facts struct {
 	State
 	kind schema.GroupVersionKind
 	data *expr.Data
-	// guessed is set when a new object that is not known was taken for none.
+	// guessed is set if an unknown new object was treated as missing.
 	guessed bool
 }
 
-// Certain reports whether what was decided with these facts holds for every new object: no condition of our rules
-// needed it, and nobody else who evaluates conditions took it for none.
+// Certain reports whether a decision with these facts holds for every new object: no condition of our rules needed the
+// object, and no other evaluator of conditions treated it as missing.
 func Certain(data authorizer.ConditionsData) bool {
 	f, ok := data.(*facts)
 	return ok && !f.guessed && !f.data.NeededUnknown()
@@ -92,12 +92,12 @@ func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) au
 	return Facts(ctx, State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.convert, Namespaces: s.stores.cfg.Namespaces})
 }
 
-// member is the state of one object of a list or watch. It has a budget of its own, as if it was got alone.
+// member returns the state of one object of a list or watch. It has its own budget, as in a get.
 func (s *store) member(r *reading, object runtime.Object) authorizer.ConditionsData {
 	return newFacts(State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.shared, Namespaces: s.stores.places}, nil)
 }
 
-// gone reports whether the state is one that a deletion leaves behind.
+// gone reports whether the state is one that is deleted.
 func (f *facts) gone() bool { return f.Operation == admission.Delete }
 
 // Trusted implements authorize.Facts.
@@ -128,7 +128,7 @@ func (f *facts) GetResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: f.Attributes.GetAPIGroup(), Version: f.Attributes.GetAPIVersion(), Resource: f.Attributes.GetResource()}
 }
 
-// versions gives the object in the version that a condition is written for. What cannot be converted fails.
+// versions provides the object in the version that a condition is written for. A failed conversion is an error.
 type versions struct {
 	object    runtime.Object
 	kind      schema.GroupVersionKind

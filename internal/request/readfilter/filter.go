@@ -28,8 +28,8 @@ var (
 	errUndecided = errors.New("a conditional permission cannot be used here: the resource does not come from where conditions of reads are decided")
 )
 
-// Filter narrows lists and watches whose caller may see some objects only, and lets no answer to a conditional read out
-// that nobody has decided. It stands behind authorization and in front of every server.
+// Filter narrows lists and watches whose caller may only see some objects, and drops responses to conditional reads
+// that were not decided. It runs behind authorization and in front of every server.
 func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		holder := requestctx.From(req.Context())
@@ -58,8 +58,8 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 	})
 }
 
-// narrow is the request with the selectors that its caller's right needs. The parameters are replaced: there is one of
-// each, and it says what the caller asked for and what was added.
+// narrow returns the request with the selectors that its caller's right requires. It replaces the parameters: there is
+// one of each, which combines what the caller asked for with what was added.
 func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	n := r.holder.Get(requestctx.Request).Narrowing()
 	if n == nil {
@@ -81,7 +81,7 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	}
 	asked := fs.Requirements()
 	if name := r.attrs.GetName(); name != "" && len(r.fields) > 0 {
-		// One object is watched by its path: the handler wants its name in a field selector that is there.
+		// One object is watched by its path: if there is a field selector, the handler wants the name in it.
 		if _, ok := fs.RequiresExactMatch("metadata.name"); !ok {
 			asked = append(asked, fields.Requirement{Operator: selection.Equals, Field: "metadata.name", Value: name})
 		}
@@ -97,7 +97,7 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	return out, nil
 }
 
-// added says what was added, and by which rules.
+// added describes what was added, and by which rules.
 func added(n *requestctx.Narrowing) string {
 	rules := strings.Join(n.Rules, ", ")
 	if n.Box.IsNothing() {

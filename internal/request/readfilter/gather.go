@@ -19,12 +19,12 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// maxApart is how many namespaces of a union are read one by one, so that a list costs what these namespaces hold. A
-// wider union looks at everything (RD-14).
+// maxApart is up to how many namespaces of a union are read one by one, so a list costs what these namespaces hold. A
+// wider union reads everything (RD-14).
 const maxApart = 64
 
-// apart are the namespaces that a list can be read by, one after the other; nil if it has to look at everything, or if
-// the request is about one namespace already.
+// apart returns the namespaces by which a list can be read, one after the other; nil if everything has to be read, or
+// if the request already is about one namespace.
 func apart(ctx context.Context, n *requestctx.Narrowing, opts storage.ListOptions) []string {
 	u := n.Union
 	if u == nil || u.Elsewhere || u.Themselves || len(u.Namespaces) > maxApart || !opts.Recursive {
@@ -39,8 +39,8 @@ func apart(ctx context.Context, n *requestctx.Narrowing, opts storage.ListOption
 	return u.Namespaces
 }
 
-// getList reads a list, of everything or of some namespaces. It reports whether a limit was kept whatever revision was
-// asked for.
+// getList reads a list, of everything or of some namespaces. It reports whether the limit was applied whichever
+// revision was asked for.
 func (s *store) getList(ctx context.Context, r *reading, key string, opts storage.ListOptions, list runtime.Object) (limited bool, _ error) {
 	if namespaces := apart(ctx, r.holder.Get(requestctx.Request).Narrowing(), opts); namespaces != nil {
 		return true, s.gather(ctx, namespaces, key, opts, list)
@@ -48,8 +48,8 @@ func (s *store) getList(ctx context.Context, r *reading, key string, opts storag
 	return false, s.Interface.GetList(ctx, key, opts, list)
 }
 
-// gather reads namespaces in the order in which they are stored, at one revision: that of the first which is read, if
-// the request does not say one.
+// gather reads namespaces in the order in which they are stored, at one revision: that of the first read, if the
+// request does not specify one.
 func (s *store) gather(ctx context.Context, namespaces []string, key string, opts storage.ListOptions, list runtime.Object) error {
 	root := strings.TrimSuffix(key, "/") + "/"
 	revision, from, err := storage.ValidateListOptions(root, s.Versioner(), opts)
@@ -64,7 +64,7 @@ func (s *store) gather(ctx context.Context, namespaces []string, key string, opt
 	one := opts
 	one.Predicate.Continue = ""
 	if from != "" {
-		one.ResourceVersion, one.ResourceVersionMatch = "", "" // the latest, if the token does not say one
+		one.ResourceVersion, one.ResourceVersionMatch = "", "" // the latest, if the token does not specify one
 	}
 	for _, namespace := range namespaces {
 		prefix := root + namespace + "/"
@@ -105,7 +105,7 @@ func (s *store) gather(ctx context.Context, namespaces []string, key string, opt
 	return s.date(ctx, list, revision)
 }
 
-// goOn reads on in the namespace in which the page before has ended.
+// goOn continues in the namespace in which the previous page ended.
 func goOn(one storage.ListOptions, from, prefix string, revision int64) (storage.ListOptions, error) {
 	if revision <= 0 {
 		revision = -1 // the latest
@@ -115,7 +115,7 @@ func goOn(one storage.ListOptions, from, prefix string, revision int64) (storage
 	return one, err
 }
 
-// date gives the list the revision that all of it was read at.
+// date sets the revision of the list to the one at which all of it was read.
 func (s *store) date(ctx context.Context, list runtime.Object, revision int64) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
@@ -141,7 +141,7 @@ func revisionOf(list runtime.Object) (int64, error) {
 	return strconv.ParseInt(m.GetResourceVersion(), 10, 64)
 }
 
-// itemsOf is the slice of a list, which is never nil afterwards.
+// itemsOf returns the slice of items of a list, which is never nil afterwards.
 func itemsOf(list runtime.Object) (reflect.Value, error) {
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -160,7 +160,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// withoutToken takes the token out of an error, by which a client would go on in one namespace: it lists again.
+// withoutToken removes the continue token from an error: with it, a client would continue in one namespace only.
+// Without it, the client lists again.
 func withoutToken(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Continue != "" {
 		plain := *status

@@ -16,26 +16,28 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// What is remembered of one resource is bounded in bytes and for each user (NI-6): everything that a caller chooses,
-// such as a selector of a megabyte, is kept as a hash.
+// The history of one resource is bounded in bytes and per user (NI-6): everything that a caller chooses, such as a
+// selector of a megabyte, is stored as a hash.
 const (
 	// maxAsked is how many questions of one user are remembered. Beyond it that user lists again.
 	maxAsked = 1000
-	// maxKept is how many of all users are: some ten megabytes. It takes a hundred users who ask in ever other ways.
+	// maxKept is the total for all users: some ten megabytes. Reaching it takes a hundred users who keep changing their
+	// questions.
 	maxKept = 100_000
 )
 
-// history remembers since which revision each caller sees what they see. Who watches from an older one has listed by
-// another right, and would keep what they may no longer see: they have to list again (RD-7). What is not known, because
-// the caller has not listed it here or asked in more ways than are kept, is not watched from any revision of before:
-// whether the policy has changed meanwhile, or anything else, which may be that of others, does not show (NI-1).
+// history records the revision since which each caller sees what they see. A client that watches from an older revision
+// has listed with a different right, and would keep objects that it may no longer see: it has to list again (RD-7). If
+// nothing is known, because the caller has not listed here or has asked too many different questions, an earlier
+// revision cannot be watched. That does not reveal whether the policy or anything else, perhaps of other users, has
+// changed in the meantime (NI-1).
 type history struct {
 	mu    sync.Mutex
 	users map[digest]*asked
 	kept  int
 }
 
-// digest stands for a text that a caller chose.
+// digest is the hash of a text that a caller chose.
 type digest [sha256.Size]byte
 
 // asked is what one user asked for.
@@ -46,11 +48,11 @@ type asked struct {
 type era struct {
 	view  requestctx.View
 	since uint64
-	// floor is the revision of a change of the right: a list of before does not make the right older.
+	// floor is the revision of a change of the right: an older list does not make the right older.
 	floor uint64
 }
 
-// since is the revision from which on the caller's right holds, and what they see by it.
+// since returns the revision since which the caller's right holds, and what they see with it.
 func (s *store) since(ctx context.Context, r *reading) (since uint64, view requestctx.View, err error) {
 	view = s.stores.places.view(r.holder.Get(requestctx.Request).Narrowing())
 	user, what := caller(r)
@@ -58,7 +60,7 @@ func (s *store) since(ctx context.Context, r *reading) (since uint64, view reque
 	return since, view, err
 }
 
-// listed notes the revision of a list, from which on its caller can watch.
+// listed records the revision of a list, from which its caller can watch.
 func (s *store) listed(r *reading, view requestctx.View, list runtime.Object) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
@@ -70,7 +72,7 @@ func (s *store) listed(r *reading, view requestctx.View, list runtime.Object) {
 	}
 }
 
-// caller is who asks, and for what, as they asked for it.
+// caller returns who asks, and for what, in their own words.
 func caller(r *reading) (user, what digest) {
 	name := ""
 	if u := r.attrs.GetUser(); u != nil {
@@ -81,7 +83,7 @@ func caller(r *reading) (user, what digest) {
 	return digestOf(name), digestOf(r.attrs.GetNamespace(), r.attrs.GetName(), selectors.FieldText(fs), selectors.LabelText(ls))
 }
 
-// digestOf tells texts apart, whatever is in them.
+// digestOf returns different hashes for different lists of texts, whatever they contain.
 func digestOf(texts ...string) digest {
 	h := sha256.New()
 	var length [8]byte
@@ -98,7 +100,7 @@ func (h *history) since(user, what digest, view requestctx.View, current func() 
 	if ok && known.view == view {
 		return known.since, nil
 	}
-	now, err := current() // etcd may take its time: nobody else waits for it
+	now, err := current() // without the lock: etcd may be slow
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +123,7 @@ func (h *history) recall(user, what digest) (era, bool) {
 	return known, ok
 }
 
-// keep remembers a question.
+// keep stores a question.
 func (h *history) keep(user, what digest, e era) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +146,7 @@ func (h *history) keep(user, what digest, e era) {
 	by.eras[what] = e
 }
 
-// from takes a question as known since the revision of a list.
+// from records a question as known since the revision of a list.
 func (h *history) from(user, what digest, view requestctx.View, at uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +158,7 @@ func (h *history) from(user, what digest, view requestctx.View, at uint64) {
 	}
 }
 
-// older reports whether a watch begins before a revision. One that begins with the state of now does not.
+// older reports whether a watch begins before a revision. One that begins with the current state does not.
 func older(v storage.Versioner, opts storage.ListOptions, since uint64) bool {
 	if opts.ResourceVersion == "" || opts.ResourceVersion == "0" || opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		return false

@@ -22,8 +22,8 @@ var errGateOff = errors.New("the feature gate " + string(features.ShardedListAnd
 
 var errPlaces = errors.New("a conditional permission cannot be used here: the namespaces that the condition looks at are not followed")
 
-// Asks is an error if the storage asks nobody about single objects. Kubernetes skips the selector that asks while its
-// gate is off, and would show everything.
+// Asks returns an error if the storage does not ask about single objects. While its gate is off, Kubernetes skips the
+// selector that asks, and would show everything.
 func Asks() error {
 	if !utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
 		return errGateOff
@@ -32,18 +32,19 @@ func Asks() error {
 }
 
 // matcher asks about each object of one list or watch whether its caller may see it (RD-10). To Kubernetes it is a
-// selector of shards: the storage asks it about the current and the previous state of every object that it looks at, in
-// lists from the cache and from etcd, old revisions, pages, watches and watch-lists.
+// shard selector: the storage asks it about the current and the previous state of every object that it reads, in lists
+// from the cache and from etcd, old revisions, pages, watches and watch-lists.
 type matcher struct {
 	ctx   context.Context
 	store *store
 	r     *reading
 	each  requestctx.Each
-	// selects are the selectors of the list, which Kubernetes asks later and which take less time.
+	// selects are the selectors of the list. Kubernetes evaluates them later, but they are cheaper, so the matcher asks
+	// them first.
 	selects storage.SelectionPredicate
-	// known remembers answers; nil if they are not the same for the same state of an object.
+	// known caches answers; nil if they can differ for the same state of an object.
 	known *answers
-	// changes is how often namespaces had changed when it was made.
+	// changes is how often namespaces had changed when the matcher was created.
 	changes uint64
 	// asked counts the questions.
 	asked atomic.Int64
@@ -51,7 +52,7 @@ type matcher struct {
 
 var _ sharding.Selector = (*matcher)(nil)
 
-// ask has the storage ask about each object, if the list or watch needs that. It never lets one out unasked.
+// ask makes the storage ask about each object, if the list or watch needs that. No object leaves unasked.
 func (s *store) ask(ctx context.Context, r *reading, opts *storage.ListOptions, watches bool) (*matcher, error) {
 	each := r.holder.Get(requestctx.Request).Narrowing().Each
 	if each == nil {
@@ -65,7 +66,7 @@ func (s *store) ask(ctx context.Context, r *reading, opts *storage.ListOptions, 
 	}
 	m := &matcher{ctx: ctx, store: s, r: r, each: each, selects: opts.Predicate, changes: s.stores.places.count()}
 	if !each.LooksAtNamespace() && (s.cached || !watches) {
-		// A watch of etcd gives the previous state the revision of the next one, so that nothing tells them apart.
+		// A watch of etcd gives the previous state the revision of the next one, so they cannot be distinguished.
 		user, _ := caller(r)
 		m.known = s.stores.memory.of(user, each.View())
 	}
@@ -73,13 +74,13 @@ func (s *store) ask(ctx context.Context, r *reading, opts *storage.ListOptions, 
 	return m, nil
 }
 
-// Matches implements sharding.Selector. It fails never: each path of the storage makes something else of an error.
+// Matches implements sharding.Selector. It never fails: each path of the storage treats an error differently.
 func (m *matcher) Matches(obj runtime.Object) (bool, error) {
 	m.asked.Add(1)
 	return m.shows(obj), nil
 }
 
-// shows reports whether an object may be seen. What is not known may not.
+// shows reports whether an object may be seen. In doubt, it may not.
 func (m *matcher) shows(obj runtime.Object) bool {
 	if m.ctx.Err() != nil {
 		return false // nobody waits for it
@@ -124,7 +125,7 @@ func (m *matcher) isSelected(obj runtime.Object) bool {
 	return err == nil && p.MatchesObjectAttributes(ls, fs)
 }
 
-// isShard asks the selector of shards that the caller has given, if this server takes them.
+// isShard asks the shard selector of the caller, if this server accepts them.
 func (m *matcher) isShard(obj runtime.Object) bool {
 	if m.selects.ShardSelector == nil {
 		return true
@@ -157,7 +158,7 @@ func (m *matcher) DeepCopySelector() sharding.Selector { return m }
 
 var errNotAsked = errors.New("a conditional permission cannot be used here: the storage has not asked about every object")
 
-// settle checks a list that the storage has made, and takes out of it what is not the caller's business.
+// settle checks a list from the storage, and removes what the caller must not learn.
 func (m *matcher) settle(list runtime.Object) error {
 	if m == nil {
 		return nil
@@ -174,7 +175,7 @@ func (m *matcher) settle(list runtime.Object) error {
 	return nil
 }
 
-// vouches reports whether the objects of a watch come through the matcher.
+// vouches reports whether the objects of a watch pass through the matcher.
 func (m *matcher) vouches() bool { return m == nil || m.asked.Load() > 0 && Asks() == nil }
 
 // reasonOf is the reason of a failure, for metrics.

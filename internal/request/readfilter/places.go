@@ -10,18 +10,18 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// maxMissed is how many namespaces are remembered that were looked for and not there.
+// maxMissed is how many namespaces are remembered that were looked up and did not exist.
 const maxMissed = 1000
 
-// places follow the namespaces that conditions look at. When one of them changes, callers who watch by such a condition
-// may see something else (RD-13).
+// places follow the namespaces that conditions look at. When one of them changes, what callers with such a condition
+// see in a watch may change (RD-13).
 type places struct {
 	namespaces authorize.Namespaces
 
 	mu sync.Mutex
-	// changes counts those that may have changed what a caller sees.
+	// changes counts the changes that may have affected what a caller sees.
 	changes uint64
-	// missed are namespaces that were looked for before they were known here; all of them, if there are too many.
+	// missed are namespaces that were looked up before they were known here; all namespaces, if there are too many.
 	missed    map[string]bool
 	missedAll bool
 	watches   map[*watching]string
@@ -47,14 +47,14 @@ func (p *places) Namespace(name string) (runtime.Object, error) {
 	return found, err
 }
 
-// count is how often they have changed.
+// count returns how often they have changed.
 func (p *places) count() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changes
 }
 
-// Added tells that a namespace is known from now on.
+// Added records that a namespace is known from now on.
 func (p *places) Added(name string) {
 	p.mu.Lock()
 	missed := p.missedAll || p.missed[name]
@@ -64,7 +64,7 @@ func (p *places) Added(name string) {
 	}
 }
 
-// Changed tells that a namespace is another one from now on, or gone.
+// Changed records that a namespace has changed or is gone.
 func (p *places) Changed(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *places) Changed(name string) {
 	}
 }
 
-// add ends a watch in a namespace, or in all of them, when one that counts has changed since a count. It returns what
-// takes the watch out again.
+// add registers a watch in one namespace, or in all of them, that ends when a relevant one has changed since a count.
+// It returns a function that removes the watch again.
 func (p *places) add(w *watching, in string, since uint64) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *places) add(w *watching, in string, since uint64) (leave func()) {
 	}
 }
 
-// view is what a caller sees as long as no namespace changes that they are shown by.
+// view returns what a caller sees as long as no namespace changes on which that depends.
 func (p *places) view(n *requestctx.Narrowing) requestctx.View {
 	view := n.View()
 	if n.Each == nil || !n.Each.LooksAtNamespace() {

@@ -24,7 +24,7 @@ type reading struct {
 	fields []fields.Requirement
 	// narrowing is all of it; nil for a get.
 	narrowing *requestctx.Narrowing
-	// decided tells that the storage has done its part.
+	// decided is true once the storage has done its part.
 	decided atomic.Bool
 }
 
@@ -44,8 +44,8 @@ func conditional(holder *requestctx.State) (authorizer.Attributes, bool) {
 	return attrs, d.Pending() != nil || d.Narrowing() != nil
 }
 
-// of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about
-// another resource that the handler looks up. A read that has not come through the filter fails.
+// of returns the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is
+// about another resource that the handler looks up. It fails for a read that did not pass the filter.
 func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
 	holder := requestctx.From(ctx)
 	attrs, ok := conditional(holder)

@@ -15,43 +15,45 @@ import (
 )
 
 const (
-	// settleTime lets a burst of policy changes become one. The first is looked at without delay.
+	// settleTime merges a burst of policy changes into one. The first is checked without delay.
 	settleTime = 100 * time.Millisecond
 	// lateAfter is how long a watch may stay unchecked before it ends: with settleTime, less than the second that a
 	// revocation may take (RD-7).
 	lateAfter = 700 * time.Millisecond
-	// quickWorkers ask what takes microseconds, or waits for a webhook. What has to be computed takes one core.
+	// quickWorkers handle questions that take microseconds, or wait for a webhook. Those that need computation use one
+	// core.
 	quickWorkers = 2
 )
 
-// narrows says what a watch is narrowed to by a policy; see authorize.Gate.
+// narrows computes what a watch is narrowed to under a policy; see authorize.Gate.
 type narrows interface {
 	NarrowFor(context.Context, *snapshot.Snapshot, authorizer.Attributes) (*requestctx.Narrowing, error)
 	NarrowAgain(context.Context, *snapshot.Snapshot, authorizer.Attributes, *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, err error)
 }
 
-// rechecks asks, after a policy change, whether the callers of open watches may still see the same. Watches that were
-// asked for alike are one question. Each question is first asked in the quick way, which finds every right that is
-// gone; what then has to be computed waits in a second queue. In both the users take turns, so that a user with many
-// watches does not delay the watch of another one (NI-6).
+// rechecks asks, after a policy change, whether the callers of open watches may still see the same. Equal watches share
+// one question. Each question is first asked in the quick way, which finds every right that is gone; those that need
+// computation then wait in a second queue. In both queues the users take turns, so a user with many watches does not
+// delay the watch of another user (NI-6).
 type rechecks struct {
 	narrows narrows
 
 	mu     sync.Mutex
 	wake   *sync.Cond
 	closed bool
-	// stale says that something is to be checked.
+	// stale signals that something has to be checked.
 	stale chan struct{}
-	// policy is what all are checked by, at which instant, and began is since when; nil before the first.
+	// policy and instant are what all are checked against, and began is when that began. Policy is nil before the
+	// first.
 	policy    *snapshot.Snapshot
 	instant   time.Time
 	began     time.Time
 	questions map[digest]*question
-	// all are the questions, for going through them.
+	// all are the questions, for iterating over them.
 	all     []*question
 	users   map[digest]*asker
 	callers map[digest]*alike
-	// turns are the users with questions in a queue, the next one first, without those being asked about.
+	// turns are the users with questions in a queue, the next one first, without users whose question is being asked.
 	turns [queues][]*asker
 }
 
@@ -66,30 +68,30 @@ const (
 type asker struct {
 	questions int
 	waiting   [queues][]*question
-	// hasTurn tells that the user is in the turns of a queue, or is being asked about.
+	// hasTurn is true if the user is in the turns of a queue, or a question of theirs is being asked.
 	hasTurn [queues]bool
 }
 
-// question is what watches with equal callers, targets and selectors have in common.
+// question stands for all watches with equal callers, targets and selectors.
 type question struct {
 	attrs   authorizer.Attributes
 	caller  *alike
 	user    *asker
 	watches []*watching
 	waits   [queues]bool
-	// place is where it is among all of them.
+	// place is its index in all.
 	place int
-	// last is what was last computed; nil before that.
+	// last is the last computed narrowing; nil before the first.
 	last *requestctx.Narrowing
-	// since is when it was first known that it has to be asked; zero if it does not.
+	// since is when it first became due; zero if it is not.
 	since time.Time
 }
 
-// alike are all users whom bindings do not tell apart. A policy that means the same to one as another one did means so
-// to all.
+// alike stands for all users that bindings cannot distinguish. If two policies mean the same to one of them, they do to
+// all.
 type alike struct {
 	questions int
-	// before and after are what was last compared, and touched is what came out.
+	// before and after are the last compared snapshots, and touched is the result.
 	before, after *snapshot.Snapshot
 	touched       bool
 }
@@ -100,7 +102,7 @@ func newRechecks(n narrows) *rechecks {
 	return r
 }
 
-// add lets a watch be checked. It returns what takes it out again.
+// add registers a watch to be checked. It returns a function that removes it again.
 func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) {
 	who, what := identify(attrs)
 	r.mu.Lock()
@@ -111,7 +113,7 @@ func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) 
 	}
 	w.place = len(q.watches)
 	q.watches = append(q.watches, w)
-	if r.policy != nil && w.isDue(r.policy) { // it has changed since the request was authorized
+	if r.policy != nil && w.isDue(r.policy) { // the policy has changed since the request was authorized
 		r.ask(q, time.Now())
 	}
 	return func() {
@@ -126,7 +128,7 @@ func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) 
 	}
 }
 
-// question makes one.
+// question creates a question.
 func (r *rechecks) question(who, what digest, attrs authorizer.Attributes) *question {
 	if r.users[who] == nil {
 		r.users[who] = &asker{}
@@ -142,7 +144,7 @@ func (r *rechecks) question(who, what digest, attrs authorizer.Attributes) *ques
 	return q
 }
 
-// forget takes out a question without watches.
+// forget removes a question without watches.
 func (r *rechecks) forget(who, what digest, q *question) {
 	last := len(r.all) - 1
 	r.all[q.place], r.all[last].place = r.all[last], q.place
@@ -157,7 +159,7 @@ func (r *rechecks) forget(who, what digest, q *question) {
 	}
 }
 
-// identify tells users apart, and questions: everything that a decision can look at is in it.
+// identify returns hashes of the user and of the question: everything that a decision can look at is in them.
 func identify(attrs authorizer.Attributes) (who, what digest) {
 	fs, fieldErr := attrs.GetFieldSelector()
 	ls, labelErr := attrs.GetLabelSelector()
@@ -175,7 +177,7 @@ func identify(attrs authorizer.Attributes) (who, what digest) {
 	return digestOf(name), digestOf(texts...)
 }
 
-// callerOf is all of a caller that bindings look at.
+// callerOf hashes everything about a caller that bindings look at.
 func callerOf(attrs authorizer.Attributes) digest {
 	u := attrs.GetUser()
 	if u == nil {
@@ -196,7 +198,7 @@ func spell(err error) string {
 	return "error: " + err.Error()
 }
 
-// isDue reports whether one of the watches was not checked by the policy.
+// isDue reports whether one of the watches was not checked against the policy.
 func (q *question) isDue(policy *snapshot.Snapshot) bool {
 	for _, w := range q.watches {
 		if w.isDue(policy) {
@@ -206,7 +208,7 @@ func (q *question) isDue(policy *snapshot.Snapshot) bool {
 	return false
 }
 
-// ask puts a question into the quick queue, even if it waits to be computed: the right may be gone by now.
+// ask puts a question into the quick queue, even if it waits for computation: the right may be gone by now.
 func (r *rechecks) ask(q *question, now time.Time) {
 	if q.since.IsZero() {
 		q.since = now
@@ -245,7 +247,7 @@ func (r *rechecks) next(queue int) *question {
 	return q
 }
 
-// asked gives the user another turn, behind all others, if there is something to ask.
+// asked gives the user another turn, behind all others, if the user has more questions.
 func (r *rechecks) asked(queue int, u *asker) {
 	if u.hasTurn[queue] = len(u.waiting[queue]) > 0; u.hasTurn[queue] {
 		r.turns[queue] = append(r.turns[queue], u)
@@ -253,7 +255,7 @@ func (r *rechecks) asked(queue int, u *asker) {
 	}
 }
 
-// advance begins to check by another policy.
+// advance starts checking against a new policy.
 func (r *rechecks) advance(policy *snapshot.Snapshot, instant, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +271,7 @@ func (r *rechecks) advance(policy *snapshot.Snapshot, instant, now time.Time) {
 	}
 }
 
-// expire ends the watches that were not checked in time, and reports whether others are still to be checked.
+// expire ends the watches that were not checked in time, and reports whether others are still due.
 func (r *rechecks) expire(now time.Time) (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -332,13 +334,13 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 		}
 	}
 	if q.since = (time.Time{}); q.isDue(r.policy) {
-		q.since = r.began // there is a newer one by now, and it waits again
+		q.since = r.began // there is a newer policy by now, and the question waits again
 	}
 	return true
 }
 
-// isTouched reports whether the change from one policy to another means something to the caller of a question. It is
-// found out once for all questions of the caller.
+// isTouched reports whether the change from one policy to another concerns the caller of a question. It is computed
+// once for all questions of the caller.
 func (q *question) isTouched(before, policy *snapshot.Snapshot) bool {
 	c := q.caller
 	if c.before == nil || c.after != policy || c.before != before && !(c.before.Served == before.Served && c.before.Rules == before.Rules && c.before.Access == before.Access) {
@@ -349,7 +351,7 @@ func (q *question) isTouched(before, policy *snapshot.Snapshot) bool {
 }
 
 // untouched releases the watches of a caller to whom the policy means exactly what it meant before, and reports whether
-// all of them are: most changes are about others (RD-14).
+// that releases all of them: most changes concern other users (RD-14).
 func (q *question) untouched(policy *snapshot.Snapshot) bool {
 	for _, w := range q.watches {
 		if w.isDue(policy) && q.isTouched(w.checked.Load(), policy) {
@@ -365,7 +367,7 @@ func (q *question) untouched(policy *snapshot.Snapshot) bool {
 	return true
 }
 
-// narrow asks without the lock. An authorizer that does not answer in time says no.
+// narrow asks without the lock. An authorizer that does not answer in time counts as a refusal.
 func (r *rechecks) narrow(ctx context.Context, queue int, policy *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, lateAfter)
 	defer cancel()
@@ -376,7 +378,7 @@ func (r *rechecks) narrow(ctx context.Context, queue int, policy *snapshot.Snaps
 	return n, true, err
 }
 
-// same reports whether two watches send the same.
+// same reports whether two watches send the same objects.
 func same(a, b *requestctx.Narrowing) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -384,7 +386,7 @@ func same(a, b *requestctx.Narrowing) bool {
 	return a == b || a.View() == b.View()
 }
 
-// work asks until the end.
+// work asks questions until the context ends.
 func (r *rechecks) work(ctx context.Context, queue int) {
 	for {
 		for r.step(ctx, queue) {
@@ -402,7 +404,7 @@ func (r *rechecks) work(ctx context.Context, queue int) {
 	}
 }
 
-// Run ends watches whose caller may see something else, as soon as there is another snapshot.
+// Run ends watches when a new snapshot changes what their caller may see.
 func (s *Stores) Run(ctx context.Context) {
 	r := s.rechecks
 	var workers sync.WaitGroup
@@ -423,7 +425,8 @@ func (s *Stores) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// wait returns when there is another policy, and not before this one has settled. Meanwhile it ends what is late.
+// wait returns when there is a new policy, but not before this one has settled. Meanwhile it ends watches that are
+// late.
 func (r *rechecks) wait(ctx context.Context, next <-chan struct{}) {
 	tick := time.After(settleTime)
 	settled := false

@@ -11,11 +11,11 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// shardParameter is the public parameter of the gate by which objects are asked about.
+// shardParameter is the public query parameter of the feature gate that the matcher uses.
 const shardParameter = "shardSelector"
 
-// Unsharded takes the parameter for shards out of requests for local resources, however its name is encoded, so that it
-// is ignored as it is by a server whose gate is off. Left in, nonsense in it would be an error of the server.
+// Unsharded removes the parameter for shards from requests for local resources, however its name is encoded, so it is
+// ignored as on a server whose gate is off. Otherwise an invalid value would be an error of the server.
 func Unsharded(local authorize.Local, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		raw := req.URL.RawQuery
@@ -37,7 +37,7 @@ func Unsharded(local authorize.Local, next http.Handler) http.Handler {
 	})
 }
 
-// withoutShards is a query without the parameter.
+// withoutShards returns a query without the parameter.
 func withoutShards(raw string) string {
 	pairs := strings.Split(raw, "&")
 	return strings.Join(slices.DeleteFunc(pairs, func(pair string) bool {

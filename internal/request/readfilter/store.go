@@ -26,23 +26,22 @@ import (
 	"proviso.dev/proviso/internal/request/streams"
 )
 
-// store decides reads under a condition. Everything else passes: what a write reads on its way is the enforcer's to
-// decide.
+// store decides reads under a condition. Everything else passes: the enforcer decides about what a write reads.
 type store struct {
 	storage.Interface
 	stores   *Stores
 	resource schema.GroupResource
 	convert  Converter
-	// shared converts what is only looked at.
+	// shared converts objects that are only read.
 	shared Converter
 	keyOf  func(runtime.Object) (string, error)
-	// cached tells that watches come from the watch cache, and not from etcd.
+	// cached is true if watches come from the watch cache, and not from etcd.
 	cached  bool
 	history history
 }
 
-// Get decides on the state that it returns (RD-4). What the caller may not see is not found, as a name is that does not
-// exist.
+// Get decides on the state that it returns (RD-4). An object that the caller may not see is not found, like a name that
+// does not exist.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	if c := requestctx.From(ctx).Connection(); c != nil && c.Resource() == s.resource {
 		return s.connect(ctx, c, key, opts, out)
@@ -63,8 +62,8 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	case storage.IsNotFound(err):
 		return s.missing(ctx, key, opts, out)
 	case err != nil:
-		// An object that cannot be read answers like one that is not there, if that is how a name is answered that does
-		// not exist. Only audit hears why.
+		// An object that cannot be read gets the answer of a name that does not exist, if that is "not found". Only
+		// audit records why.
 		s.annotate(ctx, requestctx.Outcome{Decision: authorizer.DecisionNoOpinion, Detail: err})
 		if other := s.Interface.Get(ctx, key+"/none", storage.GetOptions{ResourceVersion: opts.ResourceVersion}, out); !storage.IsNotFound(other) {
 			return other
@@ -91,7 +90,7 @@ func (s *store) missing(_ context.Context, key string, opts storage.GetOptions, 
 	return storage.NewKeyNotFoundError(key, 0)
 }
 
-// annotate lets audit know better.
+// annotate records the real reason in audit.
 func (s *store) annotate(ctx context.Context, found requestctx.Outcome) {
 	decision := "forbid"
 	if found.Decision == authorizer.DecisionAllow {
@@ -104,8 +103,8 @@ func (s *store) annotate(ctx context.Context, found requestctx.Outcome) {
 	}
 }
 
-// GetList returns a list that is as narrow as it must be. What follows on later pages is only said if it may be seen
-// (RD-6).
+// GetList returns a list that is as narrow as it must be. It announces later pages only if the caller may see something
+// on them (RD-6).
 func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	r, err := of(ctx, s.resource)
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	}
 	asked := opts
 	if opts.Predicate.Limit > 0 && opts.Predicate.Limit < math.MaxInt64 {
-		opts.Predicate.Limit++ // one more reports whether anything follows that may be seen
+		opts.Predicate.Limit++ // one more shows whether anything follows that may be seen
 	}
 	limited, err := s.getList(ctx, r, key, opts, list)
 	if err != nil {
@@ -147,8 +146,8 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	return nil
 }
 
-// endPage cuts a list to the page that was asked for. A page says that others follow if what is cut off may be seen,
-// and nothing of what may not.
+// endPage cuts a list to the page that was asked for. A page announces more if the caller may see what was cut off, and
+// reveals nothing about what the caller may not see.
 func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Object) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Obje
 	}
 	m.SetRemainingItemCount(nil)
 	if asked.ResourceVersion == "0" && m.GetContinue() == "" {
-		return nil // the watch cache takes no notice of limits, and this is all
+		return nil // the watch cache ignores limits, and this is all
 	}
 	m.SetContinue("")
 	ptr, err := meta.GetItemsPtr(list)
@@ -192,7 +191,7 @@ func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Obje
 	return nil
 }
 
-// Watch sends what may be seen, until that changes (RD-7).
+// Watch sends what the caller may see, until that changes (RD-7).
 func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	r, err := of(ctx, s.resource)
 	if err != nil {
@@ -270,7 +269,7 @@ func internalField(key string) string {
 	return key
 }
 
-// unsaid keeps errors back that may quote objects. Those that are about the request itself pass.
+// unsaid replaces errors that may quote objects. Errors about the request itself pass.
 func unsaid(err error) error {
 	if AboutRequest(err) {
 		return err

@@ -21,16 +21,16 @@ type Config struct {
 	Store *snapshot.Store
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
-	// Followed promises that a watch tells Places what becomes of namespaces. Without it, conditions that look at them
-	// narrow no list.
+	// Followed promises that a watch informs Places about changes of namespaces. Without it, conditions that look at
+	// them do not narrow lists.
 	Followed bool
-	// Served is told what is stored, and thereby decided here.
+	// Served is told which resources are stored, and thereby decided, here.
 	Served *discovery.Directory
-	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
+	// RecheckAll also ends watches that were allowed without a condition once they are no longer allowed (RD-7).
 	RecheckAll bool
 }
 
-// Places is told what becomes of namespaces, after Namespaces knows of it.
+// Places is told about changes of namespaces, after Namespaces knows them.
 type Places interface {
 	Added(name string)
 	Changed(name string)
@@ -45,13 +45,13 @@ type Stores struct {
 	targets  targets
 }
 
-// New makes it.
+// New returns the decorator.
 func New(cfg Config) *Stores {
 	RegisterMetrics()
 	return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate), memory: newMemory(), places: newPlaces(cfg.Namespaces)}
 }
 
-// Places is to be told what becomes of namespaces.
+// Places returns what must be told about changes of namespaces.
 func (s *Stores) Places() Places { return s.places }
 
 // Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
@@ -59,7 +59,7 @@ type Converter interface {
 	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
-// sharing converts objects that others hold, too, to be looked at: it need not copy them.
+// sharing converts shared objects for reading only: it need not copy them.
 type sharing interface {
 	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }

@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// targets are the stores of what connections go to.
+// targets are the stores of the targets of connections.
 type targets struct {
 	mu     sync.Mutex
 	stores map[schema.GroupResource]target
@@ -46,7 +46,7 @@ func (t *targets) of(resource schema.GroupResource) (target, bool) {
 	return found, ok
 }
 
-// Target reads what a connection goes to.
+// Target reads the target of a connection.
 func (s *Stores) Target(ctx context.Context, resource schema.GroupResource, namespace, name string) (runtime.Object, error) {
 	from, ok := s.targets.of(resource)
 	if !ok {
@@ -67,9 +67,8 @@ func (s *Stores) Target(ctx context.Context, resource schema.GroupResource, name
 	return read, from.Interface.Get(ctx, key, storage.GetOptions{}, read)
 }
 
-// connect decides a connection once more, on the state of its target that the handler reads and goes by. A target that
-// does not meet the conditions is not found, as a name is that does not exist. One that cannot be read is not found,
-// either.
+// connect decides a connection again, on the state of its target that the handler reads and uses. A target that does
+// not meet the conditions, or cannot be read, is not found, like a name that does not exist.
 func (s *store) connect(ctx context.Context, c requestctx.Connection, key string, opts storage.GetOptions, out runtime.Object) error {
 	err := s.Interface.Get(ctx, key, storage.GetOptions{ResourceVersion: opts.ResourceVersion}, out)
 	switch {

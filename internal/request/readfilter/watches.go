@@ -13,35 +13,35 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// watching is an open watch that ends when its caller may see something else. After a policy change it holds events
-// back until it was checked.
+// watching is an open watch that ends when what its caller may see changes. After a policy change it holds events back
+// until it was checked.
 type watching struct {
 	inner watch.Interface
 	out   chan watch.Event
 	// narrowing is what it was narrowed to; nil if nothing was.
 	narrowing *requestctx.Narrowing
-	// matcher has seen every object that is sent; nil if selectors say it all.
+	// matcher has seen every object that is sent; nil if selectors express everything.
 	matcher *matcher
-	// checked is the policy by which its caller may see what it sends.
+	// checked is the policy under which its caller may see what it sends.
 	checked atomic.Pointer[snapshot.Snapshot]
-	// again says that checked is another one, to one who waits for it.
+	// again signals a change of checked to a waiting goroutine.
 	again   chan struct{}
 	waits   atomic.Bool
 	stopped chan struct{}
 	expired chan struct{}
 	stop    sync.Once
 	expire  sync.Once
-	// current is the policy of now.
+	// current returns the current policy.
 	current func() *snapshot.Snapshot
-	// leave takes it out of what is checked.
+	// leave removes it from the watches that are checked.
 	leave func()
-	// place is where it is among the watches of its question.
+	// place is its index in the watches of its question.
 	place int
 }
 
 var _ watch.Interface = (*watching)(nil)
 
-// follow lets a watch send events as long as its caller may see them.
+// follow wraps a watch, which sends events as long as its caller may see them.
 func (s *Stores) follow(inner watch.Interface, holder *requestctx.State, m *matcher) watch.Interface {
 	w := &watching{inner: inner, matcher: m, out: make(chan watch.Event), narrowing: holder.Get(requestctx.Request).Narrowing(), again: make(chan struct{}, 1),
 		stopped: make(chan struct{}), expired: make(chan struct{}), current: s.cfg.Store.Current}
@@ -121,8 +121,8 @@ func (w *watching) run() {
 	}
 }
 
-// hold waits until the policy of the moment of its call, or a newer one, says that the caller may see what is sent. It
-// reports false if the watch is over before that.
+// hold waits until the policy at the moment of the call, or a newer one, says that the caller may see what is sent. It
+// returns false if the watch ends before that.
 func (w *watching) hold() bool {
 	policy := w.current()
 	if covers(w.checked.Load(), policy) {
@@ -142,7 +142,7 @@ func (w *watching) hold() bool {
 	return true
 }
 
-// release is told that the caller may see by a policy what is sent.
+// release records that the caller may see what is sent under a policy.
 func (w *watching) release(policy *snapshot.Snapshot) {
 	w.checked.Store(policy)
 	if !w.waits.Load() {
@@ -157,7 +157,7 @@ func (w *watching) release(policy *snapshot.Snapshot) {
 // end tells the client to list again.
 func (w *watching) end() { w.expire.Do(func() { close(w.expired) }) }
 
-// isDue reports whether it has to be checked by a policy.
+// isDue reports whether it has to be checked against a policy.
 func (w *watching) isDue(policy *snapshot.Snapshot) bool {
 	select {
 	case <-w.expired:
@@ -167,7 +167,7 @@ func (w *watching) isDue(policy *snapshot.Snapshot) bool {
 	}
 }
 
-// covers reports whether nothing is left to check by a policy for who was checked by another one.
+// covers reports whether a watch that was checked against one policy need not be checked against another.
 func covers(checked, policy *snapshot.Snapshot) bool {
 	return checked.SameRights(policy) || checked.Generation > policy.Generation
 }
@@ -179,7 +179,7 @@ func (w *watching) send(e watch.Event) {
 	}
 }
 
-// unquoted keeps an error back that may quote objects.
+// unquoted replaces an error that may quote objects.
 func unquoted(e watch.Event) watch.Event {
 	if status, ok := e.Object.(*metav1.Status); ok && status.Code == http.StatusInternalServerError {
 		e.Object = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
@@ -194,7 +194,7 @@ func gone() watch.Event {
 		Message: "what you may see has changed: list again"}}
 }
 
-// newExpired is a watch that only says so.
+// newExpired returns a watch that only sends that event.
 func newExpired() watch.Interface {
 	out := make(chan watch.Event, 1)
 	out <- gone()

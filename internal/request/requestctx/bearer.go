@@ -9,37 +9,37 @@ import (
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 )
 
-// Bearer is what authentication knows of the credential of a request. It stays through impersonation, which replaces
-// the user with all that the user carries.
+// Bearer is what authentication knows about the credential of a request. It survives impersonation, which replaces the
+// user with everything that the user carries.
 type Bearer struct {
-	// User is who was authenticated.
+	// User is the authenticated user.
 	User user.Info
-	// Token is the narrowed token; nil if the credential is another one.
+	// Token is the narrowed token; nil for other credentials.
 	Token *narrowedtoken.Token
-	// Until is when the credential ends; zero if that is not known.
+	// Until is when the credential expires; zero if that is not known.
 	Until time.Time
 	// Bound is what the credential is bound to; nil if it is not, or if that was not looked at.
 	Bound *narrowedtoken.Bound
 }
 
-// TokenUser is a user with a narrowed token. CEL's authorizer asks without a context of ours, so that the user carries
-// it, too.
+// TokenUser is a user with a narrowed token. CEL's authorizer asks without our context, so the user carries the token,
+// too.
 type TokenUser interface {
 	user.Info
 	NarrowedToken() *narrowedtoken.Token
 }
 
-// Bears leaves what is known of the credential.
+// Bears stores what is known about the credential.
 func (h *State) Bears(b *Bearer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sections.bearer = b
 }
 
-// BearerOf is what is known of the credential; nil if nothing is.
+// BearerOf returns what is known about the credential; nil if nothing is.
 func BearerOf(ctx context.Context) *Bearer { return From(ctx).goingOn().bearer }
 
-// TokenOf is the narrowed token that the request came with; nil if it came with none.
+// TokenOf returns the narrowed token of the request; nil if it has none.
 func TokenOf(ctx context.Context) *narrowedtoken.Token {
 	if b := BearerOf(ctx); b != nil {
 		return b.Token
@@ -47,8 +47,8 @@ func TokenOf(ctx context.Context) *narrowedtoken.Token {
 	return nil
 }
 
-// AboutOthers is the context for a question about another user than the caller: the caller's token does not limit what
-// others can do. Without a token it is the context itself.
+// AboutOthers returns the context for a question about a user other than the caller: the caller's token does not limit
+// what other users can do. Without a token it returns the context itself.
 func AboutOthers(ctx context.Context) context.Context {
 	if TokenOf(ctx) == nil {
 		return ctx

@@ -7,34 +7,34 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Impersonation is a request in the name of another user. Authentication leaves it, before the filter of impersonation
-// replaces the user and takes the headers away.
+// Impersonation describes an impersonated request. Authentication records it, before the impersonation filter replaces
+// the user and removes the headers.
 type Impersonation struct {
-	// By is who was authenticated, and Header says in whose name the request is made.
+	// By is the authenticated user, and Header names the impersonated one.
 	By     user.Info
 	Header http.Header
 
-	// verb and allowed are the last question about it.
+	// verb and allowed are the last question about it, with the answer.
 	verb    string
 	allowed bool
 }
 
-// Impersonates leaves the impersonation.
+// Impersonates stores the impersonation.
 func (h *State) Impersonates(i *Impersonation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sections.impersonation = i
 }
 
-// ImpersonationOf is the impersonation; nil if nothing is known of one.
+// ImpersonationOf returns the impersonation; nil if none is known.
 func ImpersonationOf(ctx context.Context) *Impersonation { return From(ctx).goingOn().impersonation }
 
-// Asked notes a question about it, and the answer. Only the goroutine of the request asks.
+// Asked records a question about it, and the answer. Only the goroutine of the request asks.
 func (i *Impersonation) Asked(verb string, allowed bool) {
 	if i != nil {
 		i.verb, i.allowed = verb, allowed
 	}
 }
 
-// Last is the last question that was asked about it; the verb is empty if there was none.
+// Last returns the last question about it; the verb is empty if there was none.
 func (i *Impersonation) Last() (verb string, allowed bool) { return i.verb, i.allowed }

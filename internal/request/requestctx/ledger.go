@@ -9,8 +9,8 @@ import (
 )
 
 // Ledger records, for a write that is not allowed yet, which states of stored objects it has looked at, and which of
-// them the enforcer has admitted. Nothing that is derived from another state may leave. All methods work on nil, which
-// records nothing and admits nothing.
+// them the enforcer has admitted. No response derived from a state that was not admitted may leave. All methods work on
+// nil, which records nothing and admits nothing.
 type Ledger struct {
 	mu sync.Mutex
 	// collection keeps every object that was looked at. Otherwise only the last attempt counts.
@@ -31,7 +31,7 @@ func NewLedger(collection bool) *Ledger {
 }
 
 // Look records that the request has read a stored state, which the ledger keeps. An object that does not exist yet is a
-// state without a uid. nil is a state that could not be read, about which an error may talk.
+// state without a uid. nil is a state that could not be read, but that an error may quote.
 func (l *Ledger) Look(state runtime.Object) {
 	if l == nil {
 		return
@@ -86,8 +86,8 @@ func (l *Ledger) Admit(old runtime.Object) {
 	}
 }
 
-// AdmitWhole records that the enforcer let a request pass that is about no stored object: nothing that it finds later
-// is held back.
+// AdmitWhole records that the enforcer let a request without a stored object pass: nothing that it finds later is held
+// back.
 func (l *Ledger) AdmitWhole(stream bool) {
 	if l == nil {
 		return
@@ -117,7 +117,7 @@ func (l *Ledger) Refuse() {
 	l.refused = true
 }
 
-// Refused reports whether the last word was a refusal by the enforcer.
+// Refused reports whether the final decision was a refusal by the enforcer.
 func (l *Ledger) Refused() bool {
 	if l == nil {
 		return false
@@ -138,7 +138,7 @@ func (l *Ledger) Admitted() bool {
 }
 
 // Open returns the states that the response may be derived from and that were not admitted; complete is false if there
-// are more, which could not be read.
+// are more that could not be read.
 func (l *Ledger) Open() (states []runtime.Object, complete bool) {
 	if l == nil {
 		return nil, false

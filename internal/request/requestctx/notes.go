@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Notes are what one stage of admission finds out and a later one needs. No decision is in them. A request without
-// notes gets the strictest answer to every question, so that a host that forgets them refuses too much and never too
+// Notes are what one stage of admission finds out and a later one needs. They do not contain decisions. A request
+// without notes gets the strictest answer to every question, so a host that forgets them refuses too much and never too
 // little.
 type Notes struct {
 	mu       sync.Mutex
@@ -39,7 +39,7 @@ func (n *Notes) WasGranular() bool { return n.get(func(n *Notes) bool { return n
 // Claim records that a Scale changes who manages the scale field.
 func (n *Notes) Claim() { n.set(func(n *Notes) { n.claim = true }) }
 
-// Claims tells the enforcer whether mutating admission saw a Scale change who manages the scale field.
+// Claims reports whether mutating admission saw a Scale change who manages the scale field.
 func (n *Notes) Claims() bool { return n.get(func(n *Notes) bool { return n.claim }, true) }
 
 // Hold begins the ledger of a request whose response is held until it is admitted.
@@ -73,7 +73,7 @@ func (n *Notes) get(read func(*Notes) bool, strictest bool) bool {
 	return read(n)
 }
 
-// Kept reports whether something was made for the key.
+// Kept reports whether a value exists for the key.
 func (n *Notes) Kept(key any) bool {
 	if n == nil {
 		return false
@@ -84,8 +84,8 @@ func (n *Notes) Kept(key any) bool {
 	return ok
 }
 
-// Keep returns what was made for the key, and makes it once per request: a deletecollection is admitted object by
-// object, and what holds for all objects is found out once.
+// Keep returns the value for the key, which is made once per request: a deletecollection is admitted object by object,
+// and what holds for all objects is computed once.
 func (n *Notes) Keep(key any, make func() any) any {
 	if n == nil {
 		return make()

@@ -10,7 +10,7 @@ import (
 )
 
 // sections are what one stage leaves in the state for a later one. They belong to the request as a whole: a question
-// that is asked within it, by another snapshot, finds them too. What a section does not hold decides nothing.
+// within the request that is asked under another snapshot sees them, too. An empty section decides nothing.
 type sections struct {
 	notes      *Notes
 	reading    Reading
@@ -22,7 +22,7 @@ type sections struct {
 	impersonation *Impersonation
 }
 
-// goingOn are the sections; there are none without a state.
+// goingOn returns the sections; they are empty without a state.
 func (h *State) goingOn() sections {
 	if h == nil {
 		return sections{}
@@ -32,7 +32,7 @@ func (h *State) goingOn() sections {
 	return h.sections
 }
 
-// within returns the state of a request, and begins one where there is none. It has no snapshot and denies.
+// within returns the state of a request, and begins one if there is none. A new one has no snapshot and denies.
 func within(ctx context.Context) (context.Context, *State) {
 	if s := From(ctx); s != nil {
 		return ctx, s
@@ -41,51 +41,51 @@ func within(ctx context.Context) (context.Context, *State) {
 	return context.WithValue(ctx, key{}, s), s
 }
 
-// Reading is a read under a condition. The filter of reads leaves it for the storage, which decides it.
+// Reading is a read under a condition. The read filter records it for the storage, which decides it.
 type Reading interface {
 	// IsDecided reports whether the storage has done its part.
 	IsDecided() bool
 }
 
-// Reads leaves the read.
+// Reads stores the read.
 func (h *State) Reads(r Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sections.reading = r
 }
 
-// Reading is the read; nil if the request has not come through the filter of reads.
+// Reading returns the read; nil if the request did not pass the read filter.
 func (h *State) Reading() Reading { return h.goingOn().reading }
 
-// Connection is a connection whose conditions are about what it goes to. Admission has decided it on one state, and
-// leaves it for the storage, where the handler reads the state that it goes by.
+// Connection is a connection with conditions on its target. Admission has decided it on one state of the target, and
+// records it for the storage, where the handler reads the state that it uses.
 type Connection interface {
-	// Resource is what the connection goes to.
+	// Resource returns the resource of the target.
 	Resource() schema.GroupResource
 	// Decide decides the request with the state that was read. An error refuses it.
 	Decide(ctx context.Context, target runtime.Object) error
 }
 
-// Connects leaves the connection.
+// Connects stores the connection.
 func (h *State) Connects(c Connection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sections.connection = c
 }
 
-// Connection is the connection; nil if nothing depends on what it goes to.
+// Connection returns the connection; nil if no condition depends on its target.
 func (h *State) Connection() Connection { return h.goingOn().connection }
 
-// Definition is what the filter of custom resource definitions tells the admission of one, beside what it put into the
-// body.
+// Definition is what the filter for custom resource definitions passes to admission, in addition to what it put into
+// the body.
 type Definition struct {
 	// Annotation is what the filter put into the body; empty if the request carries no permissions.
 	Annotation string
-	// Versions is set if the request says anything about schemas, so that what it leaves out is left out knowingly.
+	// Versions is set if the request contains any schema, which means that it omits the other fields on purpose.
 	Versions bool
 }
 
-// WithDefinition leaves what is known of a definition.
+// WithDefinition stores what is known about a definition.
 func WithDefinition(ctx context.Context, d *Definition) context.Context {
 	ctx, s := within(ctx)
 	s.mu.Lock()
@@ -94,16 +94,16 @@ func WithDefinition(ctx context.Context, d *Definition) context.Context {
 	return ctx
 }
 
-// DefinitionOf is what is known of the definition; nil if the request has not come through the filter of definitions.
+// DefinitionOf returns what is known about the definition; nil if the request did not pass the filter for definitions.
 func DefinitionOf(ctx context.Context) *Definition { return From(ctx).goingOn().definition }
 
 // Collector gathers what rules that are not enforced would have changed, for a host that reports it itself.
 type Collector interface {
-	// Collect takes what the audit event is to say about a rule, and the warning to the caller, which may be empty.
+	// Collect takes the text for the audit event about a rule, and the warning to the caller, which may be empty.
 	Collect(rule shadowrule.ID, annotation, warning string)
 }
 
-// WithCollector has what is noted about a request collected.
+// WithCollector sets the collector of a request.
 func WithCollector(ctx context.Context, c Collector) context.Context {
 	ctx, s := within(ctx)
 	s.mu.Lock()
@@ -112,5 +112,5 @@ func WithCollector(ctx context.Context, c Collector) context.Context {
 	return ctx
 }
 
-// CollectorOf is the collector; nil if the request has none.
+// CollectorOf returns the collector; nil if the request has none.
 func CollectorOf(ctx context.Context) Collector { return From(ctx).goingOn().collector }

@@ -15,30 +15,30 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Slot tells to which of a request's checks a pass belongs.
+// Slot identifies which of a request's checks a pass belongs to.
 type Slot int
 
 const (
-	// Request is the check of the request's own verb, made by the authorization filter.
+	// Request is the authorization filter's check of the request's own verb.
 	Request Slot = iota
 	// Create is the second check that the handlers make when an update or an apply turns into a create.
 	Create
-	// Connect is the check for create of a connect request, made in admission.
+	// Connect is the check for create on a connect request, made in admission.
 	Connect
 
 	slots
 )
 
-// Pending is what of a verdict waits for the object: the rest of the authorizer chain, bound to the snapshot it began
-// with.
+// Pending is the part of a verdict that waits for the object: the rest of the authorizer chain, bound to the snapshot
+// it began with.
 type Pending interface {
-	// Resolve gives the outcome. It is called once per object (deletecollection has many) and must be a pure
-	// function of the request and the data.
+	// Resolve returns the outcome. It is called once per object (deletecollection has many) and must be a pure function
+	// of the request and the data.
 	Resolve(ctx context.Context, data authorizer.ConditionsData) Outcome
 }
 
-// Outcome is the final decision on one object, with what decided. What a caller may see (Reason) and what only logs and
-// audit may hold (Detail) are separate values. The zero Outcome denies.
+// Outcome is the final decision on one object, and what decided it. What a caller may see (Reason) and what only logs
+// and audit may contain (Detail) are separate values. The zero Outcome denies.
 type Outcome struct {
 	Decision authorizer.Decision
 	Reason   string
@@ -50,7 +50,7 @@ type Outcome struct {
 	Types string
 }
 
-// Pass is what authorization hands over to admission. The zero value denies.
+// Pass is what authorization hands to admission. The zero value denies.
 type Pass struct {
 	allowed  bool
 	pending  Pending
@@ -59,41 +59,40 @@ type Pass struct {
 	narrowed *Narrowing
 }
 
-// Allowed is an unconditional allowance.
+// Allowed returns a pass without a condition.
 func Allowed() Pass { return Pass{allowed: true} }
 
-// Conditional is an allowance that depends on the object.
+// Conditional returns a pass that depends on the object.
 func Conditional(p Pending) Pass { return Pass{pending: p} }
 
-// Narrowing is what is added to the selectors of a list or watch, so that it reads what its caller may see and nothing
-// else (RD-1).
+// Narrowing is what is added to the selectors of a list or watch, so it reads only what its caller may see (RD-1).
 type Narrowing struct {
 	Box selectors.Box
-	// Each decides about every object what the box cannot say; nil if the box says all of it (RD-10).
+	// Each decides for each object what the box cannot express; nil if the box expresses everything (RD-10).
 	Each Each
-	// Union is set if it is put together of what may be seen in single namespaces, or by name (RD-11).
+	// Union is set if it is composed of what may be seen in single namespaces, or by name (RD-11).
 	Union *Union
-	// Rules are the IDs of the conditions that it comes from.
+	// Rules are the IDs of the conditions from which it was computed.
 	Rules []string
-	// Basis is what it was computed from, for those who ask again later; nil if that is not known.
+	// Basis is what it was computed from, for a later comparison; nil if that is not known.
 	Basis Basis
 }
 
-// Union is of what a list or watch is put together that is not allowed as a whole.
+// Union describes the parts of a list or watch that is not allowed as a whole.
 type Union struct {
-	// Namespaces are those in which something may be seen, in the order in which objects are stored.
+	// Namespaces are the namespaces in which something may be seen, in the order in which objects are stored.
 	Namespaces []string
-	// Elsewhere tells that objects outside of them may be seen, too: by a condition, or by name.
+	// Elsewhere is true if objects outside them may be seen, too: by a condition, or by name.
 	Elsewhere bool
-	// Themselves tells that the namespaces are the objects.
+	// Themselves is true if the namespaces are the objects.
 	Themselves bool
 }
 
-// IsEverything reports whether nothing is added: the caller's own selectors say all of the condition.
+// IsEverything reports whether nothing is added: the caller's own selectors imply the condition.
 func (n *Narrowing) IsEverything() bool { return n.Each == nil && n.Box.IsEverything() }
 
-// View tells narrowings apart: those with the same view show the same of every object. It is a hash, so that nothing
-// that a caller chose is kept (NI-6).
+// View identifies what a narrowing shows: two with the same view show the same objects. It is a hash, so nothing that a
+// caller chose is stored (NI-6).
 func (n *Narrowing) View() View {
 	var each View
 	if n.Each != nil {
@@ -105,59 +104,59 @@ func (n *Narrowing) View() View {
 	return View(h.Sum(nil))
 }
 
-// View is a hash of what decides what is seen.
+// View is a hash of everything that decides what is seen.
 type View [sha256.Size]byte
 
 // Each decides about the objects of a list or watch, one at a time. It is a pure function of the object and, if it
 // looks at that, of its namespace.
 type Each interface {
-	// Shows reports whether an object may be seen. An object of which that is not known may not be; the error says why.
+	// Shows reports whether an object may be seen. If that cannot be determined, it may not; the error says why.
 	Shows(ctx context.Context, data authorizer.ConditionsData) (bool, error)
-	// View is a hash of everything it looks at beside the object and its namespace.
+	// View returns a hash of everything it looks at except the object and its namespace.
 	View() View
-	// At reports whether an object may be seen if its place and its name tell; otherwise it is not known.
+	// At reports whether an object may be seen, if its namespace and name are enough to know; otherwise known is false.
 	At(namespace, name string) (shown, known bool)
-	// LooksAtNamespace reports whether the namespace of an object counts.
+	// LooksAtNamespace reports whether the answer depends on the namespace of an object.
 	LooksAtNamespace() bool
 }
 
-// Basis is all that the selectors of one list or watch are computed from. Computing them takes milliseconds, comparing
-// what they are computed from takes none.
+// Basis is everything from which the selectors of one list or watch are computed. Computing them takes milliseconds;
+// comparing two bases takes almost no time.
 type Basis interface {
 	// Equal reports whether the same request gets the same selectors from both.
 	Equal(Basis) bool
 }
 
-// Narrowed is an allowance of a list or watch that returns only what is in the box.
+// Narrowed returns a pass for a list or watch that shows only what the narrowing lets through.
 func Narrowed(n *Narrowing) Pass { return Pass{narrowed: n} }
 
-// Narrowing is what has to be added to the selectors; nil unless the pass is that.
+// Narrowing returns what has to be added to the selectors; nil for other passes.
 func (p Pass) Narrowing() *Narrowing { return p.narrowed }
 
-// Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields:
-// every field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may
-// be nil.
+// Granular returns the pass of a caller who does not have the verb of the request but may have rights to single fields:
+// every field that changes has to be covered. Conditional denies of the verb still have to be resolved; they may be
+// nil.
 func Granular(denies Pending) Pass { return Pass{pending: denies, granular: true} }
 
-// Answered adds what authorization has found out already: whether the caller may write single fields at all.
+// Answered adds an answer that authorization already has: whether the caller may write single fields at all.
 func (p Pass) Answered(fields Pending) Pass {
 	p.fields = fields
 	return p
 }
 
-// IsGranular reports whether the request was let through for the sake of single fields only.
+// IsGranular reports whether the request was let through only because of rights to single fields.
 func (p Pass) IsGranular() bool { return p.granular }
 
 // Fields resolves whether the caller may write single fields; nil if that was not asked.
 func (p Pass) Fields() Pending { return p.fields }
 
-// IsAllowed reports whether the pass needs no object.
+// IsAllowed reports whether the pass allows without looking at the object.
 func (p Pass) IsAllowed() bool { return p.allowed }
 
 // Pending returns what is left to decide, or nil.
 func (p Pass) Pending() Pending { return p.pending }
 
-// State is everything that travels with one request of ours, under one key of its context. Each part has one writer.
+// State is everything that travels with one request, under one key of its context. Each part has one writer.
 type State struct {
 	// Snapshot is the policy of this request, from its authorization to its admission, at the instant of the request.
 	Snapshot *snapshot.Snapshot
@@ -176,10 +175,9 @@ type State struct {
 	sections sections
 }
 
-// Supposition is a rule that is not enforced and whose answer waits for the object.
+// Supposition is a rule that is not enforced and whose effect depends on the object.
 type Supposition interface {
-	// Settle takes down what the rule would have made of it; allowed is what became of it. It is called once per
-	// object.
+	// Settle records what the rule would have decided; allowed is the real decision. It is called once per object.
 	Settle(ctx context.Context, data authorizer.ConditionsData, allowed bool)
 }
 
@@ -190,7 +188,7 @@ func (h *State) Suppose(slot Slot, s Supposition) {
 	h.supposed[slot] = append(h.supposed[slot], s)
 }
 
-// Supposed are the suppositions of a slot.
+// Supposed returns the suppositions of a slot.
 func (h *State) Supposed(slot Slot) []Supposition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,8 +197,8 @@ func (h *State) Supposed(slot Slot) []Supposition {
 
 type key struct{}
 
-// With returns a context that carries a state without passes, pinned to the given snapshot. The sections of the state
-// that was there go on.
+// With returns a context that carries a state without passes, pinned to the given snapshot. The sections of an existing
+// state are kept.
 func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
 	before := From(ctx)
 	return context.WithValue(ctx, key{}, &State{Snapshot: s, Instant: before.instant(), sections: before.goingOn()})
@@ -216,7 +214,7 @@ func At(ctx context.Context, s *snapshot.Snapshot, instant time.Time) context.Co
 	return context.WithValue(ctx, key{}, &State{Snapshot: s, Instant: instant, sections: From(ctx).goingOn()})
 }
 
-// InstantOf is the instant of the request; zero if it is not known.
+// InstantOf returns the instant of the request; zero if it is not known.
 func InstantOf(ctx context.Context) time.Time { return From(ctx).instant() }
 
 func (h *State) instant() (at time.Time) {
@@ -232,8 +230,8 @@ func From(ctx context.Context) *State {
 	return h
 }
 
-// WithAtLeast returns a context whose state is pinned to the given snapshot until it is known who asks, and then to
-// one that is at least as new as the token says.
+// WithAtLeast returns a context whose state is pinned to the given snapshot until the caller is known, and then to one
+// that is at least as new as the token says.
 func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, instant time.Time, token string) (context.Context, *State) {
 	h := &State{Snapshot: s, Instant: instant, atLeast: token, sections: From(ctx).goingOn()}
 	return context.WithValue(ctx, key{}, h), h
@@ -242,8 +240,8 @@ func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, instant time.Time, t
 // Waits reports whether the caller asks for newer policy than is pinned.
 func (h *State) Waits() bool { return h.atLeast != "" }
 
-// Renew lets a caller who wants newer policy than was pinned have it, once, and pins that. It is called before the
-// first decision, by the goroutine of the request. An error refuses the request, now and later.
+// Renew gets, once, the newer policy that a caller asks for, and pins it. The goroutine of the request calls it before
+// the first decision. An error refuses the request, now and later.
 func (h *State) Renew(newer func(token string) (*snapshot.Snapshot, error)) error {
 	if !h.Waits() || h.refused != nil {
 		return h.refused
@@ -264,21 +262,21 @@ func (h *State) Renew(newer func(token string) (*snapshot.Snapshot, error)) erro
 	return nil
 }
 
-// Refused is why the caller did not get newer policy; nil if that was not asked for or is there.
+// Refused returns why the caller did not get newer policy; nil if the caller did, or did not ask for it.
 func (h *State) Refused() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.refused
 }
 
-// Wrote notes the revision of an object of policy that the request has written or deleted.
+// Wrote records the revision of a policy object that the request has written or deleted.
 func (h *State) Wrote(e revision.Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.written = h.written.With(e)
 }
 
-// Written is what the request has written, with the newest revision of each source.
+// Written returns what the request has written, as the newest revision of each source.
 func (h *State) Written() revision.Vector {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -295,14 +293,14 @@ func (h *State) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
 	}
 }
 
-// NoteBy notes which link of the chain has allowed what a slot is about.
+// NoteBy records which link of the chain has allowed the check of a slot.
 func (h *State) NoteBy(slot Slot, link string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.by[slot] = link
 }
 
-// By is the link that has allowed what a slot is about; empty if that is not decided.
+// By returns the link that has allowed the check of a slot; empty if that is not decided.
 func (h *State) By(slot Slot) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 var _ enforce.Observer = (*Recorder)(nil)
 
-// Admitted implements enforce.Observer: it settles what would have become of a request if everything was enforced that
-// is not, after all is decided (TR-6).
+// Admitted implements enforce.Observer: after the decision, it records what would have happened to a request if the
+// shadow rules were enforced (TR-6).
 func (r *Recorder) Admitted(ctx context.Context, over enforce.Observation) {
 	holder := requestctx.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
@@ -30,8 +30,8 @@ func (r *Recorder) Admitted(ctx context.Context, over enforce.Observation) {
 	}
 }
 
-// tryFields takes down what field permissions that are not enforced would have changed. A write that was refused before
-// its fields were looked at, they would not have saved.
+// tryFields records what field permissions that are not enforced would have changed. They could not have allowed a
+// write that was refused before its fields were checked.
 func (r *Recorder) tryFields(ctx context.Context, holder *requestctx.State, over enforce.Observation) {
 	resource, looked := over.Written()
 	if !looked {
@@ -50,7 +50,7 @@ func (r *Recorder) tryFields(ctx context.Context, holder *requestctx.State, over
 	}
 }
 
-// tryProtected takes down which protected attributes that are not enforced would have refused the write.
+// tryProtected records which protected attributes that are not enforced would have refused the write.
 func (r *Recorder) tryProtected(ctx context.Context, holder *requestctx.State, over enforce.Observation) {
 	shadows := holder.Snapshot.Shadow.Protect
 	if !over.Allowed || over.TryProtected(ctx, shadows.Index) {

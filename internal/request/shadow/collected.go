@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Collected is what the event of a request and its caller are to be told, for a host that is asked by the server which
-// has both.
+// Collected is what the audit event of a request and its caller should be told. It is for a host that answers a server,
+// which has the event and the caller.
 type Collected struct {
 	mu          sync.Mutex
 	warnings    []string
@@ -22,7 +22,7 @@ type Collected struct {
 
 var _ requestctx.Collector = (*Collected)(nil)
 
-// Collect has what is noted about a request collected.
+// Collect starts collecting what is recorded about a request.
 func Collect(ctx context.Context) (context.Context, *Collected) {
 	c := &Collected{annotations: map[string]string{}}
 	return requestctx.WithCollector(ctx, c), c
@@ -32,7 +32,7 @@ func Collect(ctx context.Context) (context.Context, *Collected) {
 func (c *Collected) Collect(id shadowrule.ID, value, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if key := webhookKey(id); c.annotations[key] == "" { // a request can be looked at more than once
+	if key := webhookKey(id); c.annotations[key] == "" { // a request can be evaluated more than once
 		c.annotations[key] = value
 	}
 	if text != "" && !slices.Contains(c.warnings, text) {
@@ -40,14 +40,15 @@ func (c *Collected) Collect(id shadowrule.ID, value, text string) {
 	}
 }
 
-// Warnings are for the caller.
+// Warnings returns the warnings for the caller.
 func (c *Collected) Warnings() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.warnings)
 }
 
-// Annotations are for the event, by keys as an admission webhook may choose them; nil if there are none.
+// Annotations returns the annotations for the event, with keys that an admission webhook may use; nil if there are
+// none.
 func (c *Collected) Annotations() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,11 +58,11 @@ func (c *Collected) Annotations() map[string]string {
 	return c.annotations
 }
 
-// maxKey is how long the key of an annotation may be.
+// maxKey is the maximum length of the key of an annotation.
 const maxKey = 63
 
-// webhookKey is the key of a rule. The server puts the name of the webhook and a slash in front of it. What is too
-// long, or has what no key may have, ends in what tells it from others.
+// webhookKey returns the key for a rule. The server prefixes it with the name of the webhook and a slash. A key that
+// would be too long or has invalid characters gets a suffix that makes it unique.
 func webhookKey(id shadowrule.ID) string {
 	text := "shadow." + id.String()
 	key := strings.Map(func(r rune) rune {

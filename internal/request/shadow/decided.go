@@ -15,8 +15,8 @@ import (
 
 var _ authorize.Observer = (*Recorder)(nil)
 
-// Decided implements authorize.Observer: it looks at what rules that are not enforced would have made of a request,
-// after it was decided. It never changes the decision, and spends nothing of what the decision may spend (TR-6).
+// Decided implements authorize.Observer: after the decision, it evaluates how rules that are not enforced would have
+// decided the request. It never changes the decision, and does not use the decision's budget (TR-6).
 func (r *Recorder) Decided(ctx context.Context, made authorize.Observation) {
 	holder := requestctx.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
@@ -36,8 +36,8 @@ func (r *Recorder) Decided(ctx context.Context, made authorize.Observation) {
 	r.supposeBefore(ctx, holder, made)
 }
 
-// supposeBefore is for a request whose object is not known yet. What the object decides is settled in admission; a
-// request that is refused before its body is read is then undecided.
+// supposeBefore is for a request whose object is not known yet. If the object decides, admission settles it; a request
+// that is refused before its body is read is undecided.
 func (r *Recorder) supposeBefore(ctx context.Context, holder *requestctx.State, made authorize.Observation) {
 	g, attrs, passed := made.Gate, made.Attrs, made.Allowed
 	waits := passed && !made.Pass.IsAllowed()
@@ -70,7 +70,7 @@ func (r *Recorder) supposeBefore(ctx context.Context, holder *requestctx.State, 
 	}
 }
 
-// supposeFields: a rule that would give permissions for single fields could have let the request in. Which fields it
+// supposeFields: a rule that would grant permissions for single fields could have let the request in. Which fields it
 // changes is not known.
 func (r *Recorder) supposeFields(ctx context.Context, g *authorize.Gate, holder *requestctx.State, attrs authorizer.Attributes) {
 	if !authorize.HasFields(holder.Snapshot, attrs) {
@@ -85,7 +85,7 @@ func (r *Recorder) supposeFields(ctx context.Context, g *authorize.Gate, holder 
 	}
 }
 
-// supposeSight: a field permission that would hide a field shows less to who does not hold the verb that reveals it
+// supposeSight: a field permission that would hide a field shows less to callers without the verb that reveals it
 // (HF-1). What a condition would reveal depends on objects that are not known here.
 func (r *Recorder) supposeSight(ctx context.Context, holder *requestctx.State, made authorize.Observation) {
 	resource := fieldperm.Resource{Group: made.Attrs.GetAPIGroup(), Resource: made.Attrs.GetResource()}
@@ -113,12 +113,12 @@ func (r *Recorder) supposeSight(ctx context.Context, holder *requestctx.State, m
 	}
 }
 
-// aside is data of a decision that gives the same for rules that are not enforced, with a budget of its own.
+// aside is data of a decision that returns the same data for rules that are not enforced, with a separate budget.
 type aside interface {
 	Aside() authorizer.ConditionsData
 }
 
-// suppose is for a request about which everything is known that conditions can be about.
+// suppose is for a request about which everything is known that a condition can look at.
 func (r *Recorder) suppose(ctx context.Context, shadows *ruleset.Index, made authorize.Observation) {
 	data := made.Data
 	if a, ok := data.(aside); ok {
@@ -139,7 +139,7 @@ func (r *Recorder) suppose(ctx context.Context, shadows *ruleset.Index, made aut
 	}
 }
 
-// left is what of the chain waits for the object; nil if nothing does.
+// left returns the part of the chain that waits for the object; nil if there is none.
 func left(p authorize.Partial) requestctx.Pending {
 	if p.Pending != nil {
 		return p.Pending

@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
-// decisionsTotal has a series for each rule that would have changed something, and loses it with the rule: there are
-// never more than the recorder keeps rules.
+// decisionsTotal has a series for each rule that would have changed something, which is dropped with the rule: there
+// are never more series than rules in the recorder.
 var decisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "proviso", Subsystem: "shadow", Name: "flips_total", StabilityLevel: metrics.ALPHA,
 	Help: "Requests that a rule which is not enforced would have answered differently, by the rule and what it would have answered: Allow, Deny or Undecided.",

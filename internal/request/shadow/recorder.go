@@ -21,20 +21,20 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// AnnotationPrefix begins the audit annotations, one for each rule that would have changed the answer.
+// AnnotationPrefix is the prefix of the audit annotations, one for each rule that would have changed the answer.
 const AnnotationPrefix = "shadow.proviso.dev/"
 
-// What is kept is bounded, however many rules are written and however many requests come.
+// The record is bounded, however many rules are written and however many requests come.
 const (
-	// maxRules is how many rules are counted. Further ones are not enforced all the same, and are not counted.
+	// maxRules is how many rules are counted. Further ones are not counted, and remain not enforced.
 	maxRules = 1024
-	// maxFlips is how many of the latest flips of a rule are kept.
+	// maxFlips is how many flips of a rule are kept, the most recent ones.
 	maxFlips = 16
 	// maxText is how much of a name is kept.
 	maxText = 256
 )
 
-// Answer is what becomes of a request.
+// Answer is the result of a request.
 type Answer string
 
 // The answers.
@@ -45,7 +45,7 @@ const (
 	Undecided Answer = "Undecided"
 )
 
-// AnswerOf is what became of a request that is decided.
+// AnswerOf returns the answer to a decided request.
 func AnswerOf(allowed bool) Answer {
 	if allowed {
 		return Allow
@@ -62,14 +62,14 @@ type Flip struct {
 	Was, Would                      Answer
 }
 
-// Report is what is known of a rule.
+// Report is what is known about a rule.
 type Report struct {
 	shadowrule.Rule
 	// Since is when this server began to count.
 	Since time.Time
-	// Applied counts the requests that the rule applied to; the others are some of them.
+	// Applied counts the requests that the rule applied to; the other counters count subsets of them.
 	Applied, WouldAllow, WouldDeny, Undecided int64
-	// Flips are the latest, the newest first.
+	// Flips are the most recent flips, the newest first.
 	Flips []Flip
 }
 
@@ -79,7 +79,7 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	rules map[shadowrule.ID]*entry
-	// missed counts what belongs to no rule that is counted.
+	// missed counts what belongs to rules that are not counted.
 	missed int64
 }
 
@@ -89,12 +89,12 @@ type entry struct {
 	next int
 }
 
-// New returns a recorder that has seen nothing.
+// New returns an empty recorder.
 func New(now func() time.Time) *Recorder {
 	return &Recorder{now: now, rules: map[shadowrule.ID]*entry{}}
 }
 
-// Keep says which rules there are. One that has changed is counted again; what is gone is forgotten.
+// Keep sets the current rules. For a rule that has changed, counting restarts; a rule that is gone is dropped.
 func (r *Recorder) Keep(rules []shadowrule.Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *Recorder) Keep(rules []shadowrule.Rule) {
 	}
 }
 
-// entry finds or makes the entry of a rule; nil if there are too many.
+// entry finds or creates the entry of a rule; nil if there are too many.
 func (r *Recorder) entry(rule shadowrule.Rule) *entry {
 	e := r.rules[rule.ID]
 	if e == nil && len(r.rules) < maxRules {
@@ -131,8 +131,8 @@ func (r *Recorder) entry(rule shadowrule.Rule) *entry {
 	return e
 }
 
-// Note takes down what a rule would have made of a request: in memory, in metrics, in the audit event and, if it is to
-// warn, as a warning to the caller.
+// Note records how a rule would have decided a request: in memory, in metrics, in the audit event and, if the rule
+// warns, as a warning to the caller.
 func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authorizer.Attributes, was, would Answer) {
 	r.Count(rule, attrs, was, would)
 	if was == would {
@@ -161,7 +161,7 @@ func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authori
 	}
 }
 
-// Count takes it down in memory and in metrics alone: for rules that are too many for one request and its event.
+// Count records it only in memory and in metrics, for rules that are too many for one request and its event.
 func (r *Recorder) Count(rule shadowrule.Rule, attrs authorizer.Attributes, was, would Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *Recorder) flip(attrs authorizer.Attributes, was, would Answer) Flip {
 	return f
 }
 
-// cut copies what is kept, so that it does not hold the whole request in memory.
+// cut copies the part that is kept, so it does not hold the whole request in memory.
 func cut(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
@@ -217,7 +217,7 @@ func cut(s string) string {
 	return strings.Clone(s)
 }
 
-// List is what is known of the rules, in order.
+// List returns what is known about the rules, in order.
 func (r *Recorder) List() []Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,8 +245,8 @@ func spell(a Answer) string {
 	return "undecided"
 }
 
-// warningOf is what the caller is told. Of a rule that would deny, this is what its refusal would say. Of one
-// that would allow, it has no name: who is refused is not told who could be let in (TR-6).
+// warningOf returns the warning to the caller. For a rule that would deny, it is what the refusal would say. For a rule
+// that would allow, it does not name the rule: a refused caller is not told who could be let in (TR-6).
 func warningOf(rule shadowrule.Rule, attrs authorizer.Attributes, would Answer) string {
 	switch would {
 	case Deny:

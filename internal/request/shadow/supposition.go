@@ -12,20 +12,20 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// maxSuppositions is for how many rules a single request is decided again: for as many as a role can have, it would
-// cost a multiple of the request. Further ones count as undecided.
+// maxSuppositions bounds the rules for which a single request is decided again: for as many as a role can have, that
+// would cost a multiple of the request. Further ones count as undecided.
 const maxSuppositions = 16
 
-// supposition is one rule that is not enforced, and the chain as if it was.
+// supposition is one rule that is not enforced, and the chain as if it were.
 type supposition struct {
 	rule  shadowrule.Rule
 	chain *authorize.Chain
-	// unasked is set if an authorizer would have to be asked that is asked for decisions only.
+	// unasked is set if the walk would need an authorizer that is only asked for real decisions.
 	unasked *bool
 }
 
-// suppositions are those for the rules that apply to the request, with the link that ended its walk; more are rules
-// that are too many.
+// suppositions returns a supposition for each rule that applies to the request, given where its walk ended; more are
+// the rules beyond the limit.
 func suppositions(c *authorize.Chain, shadows *ruleset.Index, attrs authorizer.Attributes, decided lastAsked) (all []supposition, more []shadowrule.Rule) {
 	var q ruleset.Query
 	q.Reset(shadows, c.Scoped(attrs))
@@ -46,14 +46,14 @@ func suppositions(c *authorize.Chain, shadows *ruleset.Index, attrs authorizer.A
 	return all, more
 }
 
-// lastAsked is where the walk of a request ended: which authorizers have answered, and what.
+// lastAsked is where the walk of a request ended: which authorizers have answered, and how.
 type lastAsked struct {
-	// link is the last; empty if all were asked and had no opinion.
+	// link is the last one asked; empty if all were asked and had no opinion.
 	link string
-	// final tells that it decided, without a condition.
+	// final is true if it decided without a condition.
 	final    bool
 	decision authorizer.Decision
-	// unknown: only the decision is known, and not who made it.
+	// unknown is true if only the decision is known, not which link made it.
 	unknown bool
 }
 
@@ -61,8 +61,8 @@ func lastAskedOf(p authorize.Partial) lastAsked {
 	return lastAsked{link: p.Authorizer, final: p.Pending == nil, decision: p.Decision}
 }
 
-// supposing is the chain as if one more rule of a tier applied to the request. A webhook is a call to another server,
-// and is not made for the sake of a rule that decides nothing: what it has answered is remembered.
+// supposing returns the chain as if one more rule of a tier applied to the request. A webhook is a call to another
+// server, which is not repeated for a rule that decides nothing: its earlier answer is reused.
 func supposing(c *authorize.Chain, tier ruleset.Tier, hit ruleset.Hit, decided lastAsked, unasked *bool) *authorize.Chain {
 	stop := slices.IndexFunc(c.Links(), func(l authorize.Link) bool { return l.Name == decided.link })
 	switch {
@@ -113,7 +113,7 @@ func (r remembered) EvaluateConditions(context.Context, authorizer.ConditionsAwa
 	return authorizer.DecisionDeny, "", errNotAsked
 }
 
-// would is what becomes of the request with the rule, if was is what becomes of it without.
+// would returns the answer to the request with the rule; was is the answer without it.
 func (s supposition) would(was Answer, supposed authorizer.Decision) Answer {
 	switch {
 	case *s.unasked:

@@ -1,6 +1,7 @@
-// Package streams ends requests that last when the right to them ends: connections to pods and nodes, logs that are
-// followed, and what is passed on to other servers, where nothing is admitted.
+// Package streams ends long-running requests when the caller loses the right to them: connections to pods and nodes,
+// followed logs, and requests proxied to other servers, where nothing is admitted.
 //
-// An edge in time always counts. Whether a change of policy counts is a setting; see Recheck. Watches of what is stored
-// here are ended by readfilter, which can tell their clients to list again; where it is off, they are ended here.
+// The start or end of a rule's validity always counts. Whether a change of policy counts is a setting; see Recheck.
+// Watches of objects stored here are ended by readfilter, which can tell their clients to list again; where it is
+// disabled, they are ended here.
 package streams

@@ -18,33 +18,33 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Recheck is which streams are looked at when the policy changes.
+// Recheck says which streams are checked when the policy changes.
 type Recheck string
 
 // The values of the flag.
 const (
-	// Off looks at none of them.
+	// Off checks none of them.
 	Off Recheck = "Off"
-	// Conditional looks at those that were allowed under a condition.
+	// Conditional checks those that were allowed under a condition.
 	Conditional Recheck = "Conditional"
-	// All looks at all of them.
+	// All checks all of them.
 	All Recheck = "All"
 )
 
 const (
-	// lookAgain is how often the clock is looked at.
+	// lookAgain is how often the clock is checked.
 	lookAgain = 250 * time.Millisecond
-	// askAgain is how often conditions on request.time are asked again: their edges are not known.
+	// askAgain is how often conditions on request.time are evaluated again: it is not known when they change.
 	askAgain = 10 * time.Second
-	// patience is how long an authorizer may take to answer; then it says no.
+	// patience is how long an authorizer may take to answer; then it counts as a refusal.
 	patience = 700 * time.Millisecond
-	// closing is how long a handler has to end by itself before its connection is closed.
+	// closing is how long a handler has to return before its connection is closed.
 	closing = 200 * time.Millisecond
-	// askers is how many are asked at a time.
+	// askers is how many streams are checked at a time.
 	askers = 8
 )
 
-// Config is what streams are ended by.
+// Config configures how streams are ended.
 type Config struct {
 	Gate    *authorize.Gate
 	Store   *snapshot.Store
@@ -52,28 +52,28 @@ type Config struct {
 	Recheck Recheck
 }
 
-// Streams are the requests that last.
+// Streams are the long-running requests.
 type Streams struct {
 	cfg Config
 
 	mu   sync.Mutex
 	open map[*stream]bool
-	// some is told when there is one again.
+	// some is signalled when there is a stream again.
 	some chan struct{}
 }
 
-// New makes it. Nothing ends before it runs.
+// New returns an empty set of streams. No stream ends before Run.
 func New(cfg Config) *Streams {
 	return &Streams{cfg: cfg, open: map[*stream]bool{}, some: make(chan struct{}, 1)}
 }
 
-// stream is one of them.
+// stream is one long-running request.
 type stream struct {
 	attrs authorizer.Attributes
-	// policy is what it was allowed by, at the instant of which it was last known to be allowed.
+	// policy is the snapshot that allowed it, as of the instant at which it was last known to be allowed.
 	policy *snapshot.Snapshot
 	asked  time.Time
-	// follows tells that it ends with changes of policy, too.
+	// follows is true if changes of policy can end it, too.
 	follows bool
 	cancel  context.CancelFunc
 
@@ -82,7 +82,7 @@ type stream struct {
 	hijacked func()
 }
 
-// Wrap gives requests that last a context and a connection that can be ended. It stands behind authorization.
+// Wrap gives long-running requests a context and a connection that can be ended. It runs behind authorization.
 func (s *Streams) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
@@ -99,8 +99,8 @@ func (s *Streams) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// concerns reports whether a request lasts, and may end before its client wants it to. Nothing ends for system:masters
-// and the server itself.
+// concerns reports whether a request is long-running and may be ended early. Requests of system:masters and of the
+// server itself are never ended.
 func (s *Streams) concerns(holder *requestctx.State) bool {
 	if holder == nil || holder.Attributes() == nil || holder.Snapshot == nil {
 		return false
@@ -124,7 +124,7 @@ func hasToken(attrs authorizer.Attributes) bool {
 	return ok
 }
 
-// lasts tells the requests that no admission ends, or that go on after it.
+// lasts reports whether a request is not admitted, or continues after admission.
 func (s *Streams) lasts(attrs authorizer.Attributes) bool {
 	if !attrs.IsResourceRequest() {
 		return false
@@ -189,7 +189,7 @@ func (s *Streams) all() []*stream {
 	return all
 }
 
-// Run ends streams until the context is done. While there is none it sleeps.
+// Run ends streams until the context is done. It sleeps while there are none.
 func (s *Streams) Run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -210,14 +210,14 @@ func (s *Streams) Run(ctx context.Context) {
 	}
 }
 
-// question is a stream to be asked about, and by what.
+// question is a stream to be checked, and the policy to check it against.
 type question struct {
 	*stream
 	policy *snapshot.Snapshot
 	at     time.Time
 }
 
-// due are the streams that another policy, or the time, may end.
+// due returns the streams that a new policy, or the time, may end.
 func (s *Streams) due() (questions []question) {
 	current, now := s.cfg.Store.Now()
 	for _, one := range s.all() {
@@ -231,7 +231,7 @@ func (s *Streams) due() (questions []question) {
 			policy = policy.At(now)
 		}
 		asks := policy.Rules.AsksTime() && now.Sub(one.asked) >= askAgain
-		if u, ok := one.attrs.GetUser().(requestctx.TokenUser); ok { // it may have ended, or be revoked, whatever the policy is
+		if u, ok := one.attrs.GetUser().(requestctx.TokenUser); ok { // it may have expired, or be revoked, whatever the policy is
 			if asks || one.stale(policy, current, now) || !now.Before(u.NarrowedToken().Expires()) {
 				revoked := *policy
 				revoked.Revoked = current.Revoked
@@ -251,13 +251,13 @@ func (s *Streams) due() (questions []question) {
 	return questions
 }
 
-// stale reports whether a stream with a narrowed token was asked about by something else than what counts now. Links
-// may look at the time: they are asked again.
+// stale reports whether a stream with a narrowed token was checked against anything but the current policy and time.
+// Links may look at the time, so they are asked again.
 func (o *stream) stale(policy, current *snapshot.Snapshot, now time.Time) bool {
 	return policy.Rules != o.policy.Rules || policy.Served != o.policy.Served || current.Revoked != o.policy.Revoked || now.Sub(o.asked) >= askAgain
 }
 
-// check ends the streams that are not allowed any more.
+// check ends the streams that are no longer allowed.
 func (s *Streams) check(ctx context.Context, questions []question) {
 	var asking sync.WaitGroup
 	turns := make(chan struct{}, askers)
@@ -275,7 +275,7 @@ func (s *Streams) check(ctx context.Context, questions []question) {
 	asking.Wait()
 }
 
-// allowed decides once more, without the object: what was decided on that stays.
+// allowed decides again, without the object: what was decided by the object stays decided.
 func (s *Streams) allowed(ctx context.Context, q question) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -291,7 +291,7 @@ func (s *Streams) allowed(ctx context.Context, q question) bool {
 	return true
 }
 
-// created is the check for create that a connection needs beside its own verb; nil if it does not.
+// created returns the check for create that a connection needs in addition to its own verb; nil if it needs none.
 func (s *Streams) created(attrs authorizer.Attributes) authorizer.Attributes {
 	if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) == connect.None || attrs.GetVerb() == verbs.Create || !s.cfg.Gate.UniformConnect() {
 		return nil
@@ -299,7 +299,7 @@ func (s *Streams) created(attrs authorizer.Attributes) authorizer.Attributes {
 	return authorize.WithVerb(attrs, verbs.Create)
 }
 
-// end cancels the request, and closes its connection if the handler has taken that over and does not end.
+// end cancels the request, and closes its connection if the handler has hijacked it and does not return.
 func (o *stream) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

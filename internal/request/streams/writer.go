@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// writer lets a stream know of the connection that a handler takes over.
+// writer tells a stream about the connection that a handler hijacks.
 type writer struct {
 	http.ResponseWriter
 	stream *stream
@@ -16,7 +16,7 @@ type writer struct {
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Hijack implements http.Hijacker. It is asked only where the connection can be taken over.
+// Hijack implements http.Hijacker. It is only called where the connection can be hijacked.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	hijacker, ok := w.ResponseWriter.(http.Hijacker)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package turns lets callers take turns at work that takes long: checking what a role hands out, compiling its
-// conditions, reading the journal of policy. Few of them run at a time, so the others have
-// processors left; each caller runs one; and callers who wait go round robin.
+// Package turns makes callers take turns at slow work: checking what a role grants, compiling its conditions, reading
+// the journal of policy. Only a few run at a time, which leaves processors for other requests; each caller runs at most
+// one; waiting callers are served round robin.
 package turns

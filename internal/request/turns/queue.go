@@ -13,15 +13,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// What may wait. Who waits keeps a seat of priority and fairness, so that few may.
+// How many may wait. A waiting request keeps a seat of priority and fairness, so only few may.
 const (
 	maxWaiting         = 10  // of one caller
 	maxWaitingTogether = 100 // of all callers
 	retryAfter         = 1   // second
 )
 
-// Queue gives turns. Its zero value is ready, with half of the processors and at least one for those whose turn it is.
-// A nil queue lets everybody go at once: that of a command, which has no other callers.
+// Queue gives turns. Its zero value is ready, with half of the processors, but at least one, as slots. A nil queue
+// never waits; a command uses it, since it has no other callers.
 type Queue struct {
 	// Slots is how many run at a time; 0 is half of the processors.
 	Slots int
@@ -32,7 +32,7 @@ type Queue struct {
 	ready            []*lane // with waiting requests and none running, the longest first
 }
 
-// key is whose turn it is. It has a fixed size, whatever a user is called.
+// key identifies a caller. It has a fixed size, however long the user's name is.
 type key [sha256.Size]byte
 
 // lane holds the turns of one caller.
@@ -42,7 +42,7 @@ type lane struct {
 	waiting []chan struct{}
 }
 
-// keyOf is the user, or the namespace of a service account: anybody who can make service accounts can make many.
+// keyOf is the user, or the namespace of a service account: a user who can create service accounts can create many.
 func keyOf(u user.Info) key {
 	if namespace, _, err := serviceaccount.SplitUsername(u.GetName()); err == nil {
 		return sha256.Sum256([]byte("namespace " + namespace))
@@ -85,7 +85,7 @@ func errBusy(format, who string) error {
 	return apierrors.NewTooManyRequests(fmt.Sprintf(format, who)+": try again", retryAfter)
 }
 
-// lane finds the lane of a caller, or makes it.
+// lane finds the lane of a caller, or creates it.
 func (q *Queue) lane(k key) *lane {
 	if q.lanes == nil {
 		q.lanes = map[key]*lane{}
@@ -98,7 +98,7 @@ func (q *Queue) lane(k key) *lane {
 	return l
 }
 
-// drop forgets a lane that nobody is in.
+// drop removes an empty lane.
 func (q *Queue) drop(l *lane) {
 	if !l.running && len(l.waiting) == 0 {
 		delete(q.lanes, l.key)

@@ -28,21 +28,21 @@ import (
 )
 
 const (
-	// remoteSettle lets a burst of changes become one.
+	// remoteSettle merges a burst of changes into one.
 	remoteSettle = 100 * time.Millisecond
-	// remoteInterval catches what no event announces: another server that changed what it serves.
+	// remoteInterval catches changes without an event: another server that changed what it serves.
 	remoteInterval = 30 * time.Second
-	// remoteRetry is for servers that have not said anything yet.
+	// remoteRetry is for servers that have not answered yet.
 	remoteRetry = 5 * time.Second
-	// remoteTimeout bounds what one server that hangs can hold up.
+	// remoteTimeout bounds the delay by a server that hangs.
 	remoteTimeout = 10 * time.Second
 )
 
 // Config is what a directory needs before anything is served.
 type Config struct {
-	// Changed is called when something else is served.
+	// Changed is called when the served resources change.
 	Changed func()
-	// Reserved are the groups that are built in, served or not.
+	// Reserved are the groups that are built-in, served or not.
 	Reserved []string
 	// Clients reach other servers, through this one; nil if there are none.
 	Clients *selfclient.Clients
@@ -50,21 +50,21 @@ type Config struct {
 	Codecs runtime.NegotiatedSerializer
 }
 
-// World is what is known once the servers of a process are made.
+// World is what is known once the servers of a process exist.
 type World struct {
-	// Local is what this process serves by itself.
+	// Local is what this process itself serves.
 	Local []*metav1.APIResourceList
 	// Services are the APIServices; nil if there are none.
 	Services snapshot.Objects
 	// Definitions are the custom resource definitions; nil if there are none.
 	Definitions snapshot.Objects
-	// Remote is what other servers have said, for a host that asks nobody.
+	// Remote is what other servers have reported, for a host that does not ask any.
 	Remote []*metav1.APIResourceList
 }
 
 // Directory is the part of the snapshot that knows what is served (SV-8). What this server serves, it knows from the
 // process and from the custom resource definitions. It asks other servers, each for the group versions that its
-// APIServices give it, and never asks the document that puts all of it together: everybody has a say in that.
+// APIServices give it. It never uses the aggregated discovery document, which every server can influence.
 //
 // It is made before the servers are, and told once of the world. Until then nothing is served, nothing is local and
 // nothing is synced.
@@ -81,12 +81,12 @@ type Directory struct {
 	remote map[schema.GroupVersion]*metav1.APIResourceList
 	stale  bool
 	served *snapshot.Served
-	// resources are those of them that can be listed, and heard the other servers that have said what they serve.
+	// resources are the resources that can be listed, and heard the other servers that have reported what they serve.
 	resources snapshot.Resources
 	heard     map[schema.GroupVersion]bool
 }
 
-// watched is the world with what follows it.
+// watched is the world with its watchers.
 type watched struct {
 	known      *knownAPIs
 	proxied    *proxied
@@ -95,14 +95,14 @@ type watched struct {
 	synced     []cache.InformerSynced
 }
 
-// NewDirectory returns a directory of nothing.
+// NewDirectory returns an empty directory.
 func NewDirectory(cfg Config) *Directory {
 	return &Directory{cfg: cfg, wake: make(chan struct{}, 1),
 		custom: map[string]*apiextensions.CustomResourceDefinition{}, remote: map[schema.GroupVersion]*metav1.APIResourceList{},
 		from: snapshot.Sources{Reserved: cfg.Reserved}, stale: true}
 }
 
-// Watch tells it of the world, once.
+// Watch gives it the world, once.
 func (d *Directory) Watch(world World) error {
 	if d.world.Load() != nil {
 		return errors.New("what is served is known already")
@@ -181,7 +181,7 @@ func (d *Directory) Local(group, version string) bool {
 	return w != nil && w.proxied.local(group, version)
 }
 
-// Serves reports whether this process serves a group version by itself.
+// Serves reports whether this process itself serves a group version.
 func (d *Directory) Serves(gv schema.GroupVersion) bool {
 	w := d.world.Load()
 	return w != nil && w.known.local[gv]
@@ -193,7 +193,7 @@ func (d *Directory) Custom(group string) bool {
 	return w != nil && !w.known.groups[group]
 }
 
-// Definition is the definition of a custom kind; nil if there is none.
+// Definition returns the definition of a custom kind; nil if there is none.
 func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResourceDefinition {
 	if w := d.world.Load(); w != nil {
 		return w.definition(kind)
@@ -201,7 +201,7 @@ func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResou
 	return nil
 }
 
-// define takes in a custom resource definition.
+// define adds or removes a custom resource definition.
 func (d *Directory) define(obj any, gone bool) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -284,8 +284,8 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// ask asks every other server once. What is known of one that does not answer is kept, and that of one that is gone is
-// forgotten. It reports whether all of them have been heard.
+// ask asks every other server once. It keeps what is known about a server that does not answer, and drops what is known
+// about one that is gone. It reports whether all of them have answered at some time.
 func (d *Directory) ask(ctx context.Context, client rest.Interface, services snapshot.Objects) bool {
 	wanted := map[schema.GroupVersion]bool{}
 	for _, s := range snapshot.Of[*apiregistration.APIService](services) {
@@ -330,8 +330,8 @@ func (d *Directory) hear(gv schema.GroupVersion, list *metav1.APIResourceList) {
 	}
 }
 
-// askRemote reads what another server says about a group version, and takes it for that one, whatever it claims. A
-// server that answers with something else serves no kinds.
+// askRemote reads what another server says about a group version, and uses it only for that one, whatever the answer
+// claims. A server that answers with something else serves no kinds.
 func askRemote(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
@@ -348,8 +348,8 @@ func askRemote(ctx context.Context, client rest.Interface, gv schema.GroupVersio
 	return list, nil
 }
 
-// byPreference puts the lists of other servers into the order in which Kubernetes prefers versions, so that every
-// replica sees the same.
+// byPreference sorts the lists of other servers in the order in which Kubernetes prefers versions, so every replica
+// sees the same.
 func byPreference(remote map[schema.GroupVersion]*metav1.APIResourceList) (lists []*metav1.APIResourceList) {
 	versions := slices.SortedFunc(maps.Keys(remote), func(a, b schema.GroupVersion) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))

@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// knownAPIs compares what a request was decided by with what would serve it at this moment. They can differ: a
-// definition may be newer than the request's snapshot. Rules by kind have then said nothing about it.
+// knownAPIs compares the snapshot that decided a request with what would serve it at this moment. They can differ: a
+// definition may be newer than the snapshot. Then rules by kind were not applied to it.
 type knownAPIs struct {
 	local                 map[schema.GroupVersion]bool
 	groups                map[string]bool
@@ -44,7 +44,7 @@ func newKnownAPIs(world World) *knownAPIs {
 	return k
 }
 
-// Acquaintance is how a request's snapshot stands to what would serve it. The zero value is that nothing does.
+// Acquaintance says whether a request's snapshot knows what would serve it. The zero value means that nothing does.
 type Acquaintance int
 
 const (
@@ -53,7 +53,7 @@ const (
 	Passes
 )
 
-// Check compares what a request was decided by with what would serve it.
+// Check compares the snapshot that decided a request with what would serve it.
 func (d *Directory) Check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) Acquaintance {
 	w := d.world.Load()
 	if w == nil {
@@ -86,7 +86,7 @@ func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resou
 	return New
 }
 
-// Known is an error if requests to the target of a review are refused at this moment, as the filter onlyKnown does.
+// Known returns an error if the filter OnlyKnown would refuse requests to the target of a review at this moment.
 func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || !snap.Synced {
 		return nil
@@ -97,9 +97,9 @@ func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) 
 	return fmt.Errorf("what serves %s in %q has just changed and is not known to the policy yet: ask again", attrs.GetResource(), attrs.GetAPIGroup())
 }
 
-// Unknown is an error if a request in one version is for something that the snapshot does not know by its kind, whether
-// it is new or there is nothing. It is for a host that does not serve what it decides about, and cannot answer that
-// there is nothing.
+// Unknown returns an error if a request in one version is for a resource whose kind the snapshot does not know, whether
+// it is new or does not exist. It is for a host that does not serve what it decides about, and so cannot answer "not
+// found".
 func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
 	version := attrs.GetAPIVersion()
 	if !attrs.IsResourceRequest() || version == "" || version == "*" {
@@ -111,8 +111,8 @@ func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes
 	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
 }
 
-// Lists reports whether discovery lists a verb for what a request is about, resource or subresource, in its version and
-// in this process. An API server asks its authorizers about more than that, for purposes of its own.
+// Lists reports whether discovery lists a verb for the resource or subresource of a request, in its version and in this
+// process. An API server asks its authorizers about more than that, for its own purposes.
 func (d *Directory) Lists(attrs authorizer.Attributes) bool {
 	w := d.world.Load()
 	if w == nil || !attrs.IsResourceRequest() {
@@ -159,7 +159,7 @@ func nameOf(attrs authorizer.Attributes) string {
 // subresourceVerbs are those of the subresources that a definition defines.
 var subresourceVerbs = []string{verbs.Get, verbs.Patch, verbs.Update}
 
-// customVersion is the version of a definition that serves a custom resource; nil if nothing does.
+// customVersion returns the version of a definition that serves a custom resource; nil if none does.
 func (k *knownAPIs) customVersion(gv schema.GroupVersion, resource string) *apiextensions.CustomResourceDefinitionVersion {
 	if k.definitions == nil || k.groups[gv.Group] || k.proxied(gv) {
 		return nil
@@ -184,8 +184,8 @@ func subresourceVerbsOf(version *apiextensions.CustomResourceDefinitionVersion, 
 	return nil
 }
 
-// isNew reports whether the snapshot does not know yet what serves a resource, in one version or, if that is not said,
-// in any.
+// isNew reports whether the snapshot does not know yet what serves a resource, in one version or, if none is given, in
+// any.
 func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
 	if version != "" && version != "*" {
 		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == New

@@ -10,9 +10,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// LocalAPIs is what servers of this process serve by themselves, with the versions of each group in the order in which
-// their scheme prefers them. It asks each server for its own list, past the aggregator: what custom resource
-// definitions and APIServices make of discovery does not show in it. It does not change while the process runs.
+// LocalAPIs returns what servers of this process themselves serve, with the versions of each group in the order in
+// which their scheme prefers them. It asks each server for its own list, bypassing the aggregator, so custom resource
+// definitions and APIServices cannot influence it. It does not change while the process runs.
 func LocalAPIs(ctx context.Context, servers ...*genericapiserver.GenericAPIServer) (lists []*metav1.APIResourceList, err error) {
 	for _, server := range servers {
 		if server == nil || server.DiscoveryGroupManager == nil {
@@ -50,7 +50,7 @@ func LocalAPIs(ctx context.Context, servers ...*genericapiserver.GenericAPIServe
 	return lists, nil
 }
 
-// askInProcess reads the resources of one group version; nil if it is not there.
+// askInProcess reads the resources of one group version; nil if it is not served.
 func askInProcess(ctx context.Context, handler http.Handler, path string) (*metav1.APIResourceList, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 // proxiedGrace is how long a group version counts as proxied after its APIService is gone or has become local. The
 // aggregator learns of changes from the same informer as we do, but not at the same instant: for a moment it may still
-// proxy what we would take for local, and then nobody would enforce a condition.
+// proxy what we would treat as local, and then no server would enforce a condition.
 const proxiedGrace = time.Minute
 
-// proxied knows the group versions that another server serves. No admission runs here for them.
+// proxied knows the group versions that another server serves. Requests for them are not admitted here.
 type proxied struct {
 	mu    sync.RWMutex
 	until map[groupVersion]time.Time // zero: for as long as the APIService exists

@@ -12,7 +12,7 @@ type stored struct {
 	known map[schema.GroupResource]bool
 }
 
-// Keep says that this process keeps a built-in resource in the generic store.
+// Keep records that this process keeps a built-in resource in the generic store.
 func (d *Directory) Keep(resource schema.GroupResource) {
 	d.stored.mu.Lock()
 	defer d.stored.mu.Unlock()
@@ -22,8 +22,8 @@ func (d *Directory) Keep(resource schema.GroupResource) {
 	d.stored.known[resource] = true
 }
 
-// Stored reports whether a resource comes from the generic store of this process. Custom resources of this process do:
-// they come and go.
+// Stored reports whether a resource comes from the generic store of this process. Custom resources of this process
+// always do; they are not recorded because they come and go.
 func (d *Directory) Stored(resource schema.GroupVersionResource) bool {
 	d.stored.mu.RLock()
 	known := d.stored.known[StoredAs(resource.GroupResource())]
@@ -31,7 +31,7 @@ func (d *Directory) Stored(resource schema.GroupVersionResource) bool {
 	return known || d.Local(resource.Group, resource.Version) && d.Custom(resource.Group)
 }
 
-// StoredAs is the resource under which another one is stored. Only events have two groups.
+// StoredAs returns the resource as which a resource is stored. Only events have two groups.
 func StoredAs(resource schema.GroupResource) schema.GroupResource {
 	if resource == (schema.GroupResource{Group: "events.k8s.io", Resource: "events"}) {
 		return schema.GroupResource{Resource: "events"}

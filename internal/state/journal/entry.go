@@ -24,15 +24,15 @@ const (
 	Delete = "delete"
 )
 
-// Path serves the journal. It shows everybody the changes of what they may get.
+// Path serves the journal. It shows each caller the changes of objects that they may get.
 const Path = "/proviso/policy/history"
 
 // Entry is one change of one object.
 type Entry struct {
-	// Revision is that of the change. It is 0 if the server ended, or lost its etcd, before it knew: whether the change
-	// was made is then to be seen from the object.
+	// Revision is the revision of the change. It is 0 if the server ended, or lost etcd, before it knew: then only the
+	// object shows whether the change was made.
 	Revision uint64 `json:"revision,omitempty"`
-	// Time is when the change was begun, and User and Groups who wanted it. AuditID is that of the request.
+	// Time is when the change began, and User and Groups are its author. AuditID is the audit ID of the request.
 	Time    time.Time `json:"time"`
 	User    string    `json:"user"`
 	Groups  []string  `json:"groups,omitempty"`
@@ -44,17 +44,17 @@ type Entry struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 
-	// Before and After are the object without what the server keeps for itself; nil if it was not there, or if they are
-	// too large to be kept.
+	// Before and After are the object without the fields that the server manages; nil if it did not exist, or if they
+	// are too large to be kept.
 	Before   json.RawMessage `json:"before,omitempty"`
 	After    json.RawMessage `json:"after,omitempty"`
 	TooLarge bool            `json:"tooLarge,omitempty"`
 
-	// written is when the entry itself was, for the order of those without a revision.
+	// written is the revision of the entry itself, which orders entries without a revision of their change.
 	written uint64
 }
 
-// At is the place of an entry in the order of changes.
+// At returns the position of an entry in the order of changes.
 func (e *Entry) At() uint64 { return cmp.Or(e.Revision, e.written) }
 
 // Key names the object.
@@ -62,17 +62,17 @@ func (e *Entry) Key() string {
 	return fmt.Sprintf("%s/%s/%s", schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Namespace, e.Name)
 }
 
-// Version is the version of the API that the object is kept in.
+// Version returns the API version of the object in the entry.
 func (e *Entry) Version() string {
 	return kept[schema.GroupResource{Group: e.Group, Resource: e.Resource}]
 }
 
-// History is what a server tells of its journal.
+// History is the response with the journal.
 type History struct {
 	Kind       string  `json:"kind"`
 	APIVersion string  `json:"apiVersion"`
 	Entries    []Entry `json:"entries"`
-	// Hidden are the entries about objects that the caller may not get, and Unreadable those that this server cannot
+	// Hidden counts the entries about objects that the caller may not get, and Unreadable those that this server cannot
 	// read.
 	Hidden int `json:"hidden,omitempty"`
 	// Partial is set for callers who may not read all policy. They are not told how many changes they do not see.
@@ -80,7 +80,7 @@ type History struct {
 	Unreadable int  `json:"unreadable,omitempty"`
 }
 
-// content is an object as an entry has it: in the version that people write, without status, managed fields and what
+// content returns an object for an entry: in the version that people write, without status, managed fields and what
 // changes with every write.
 func content(convert Converter, version schema.GroupVersion, obj runtime.Object) (json.RawMessage, error) {
 	if obj == nil {
@@ -105,10 +105,10 @@ func content(convert Converter, version schema.GroupVersion, obj runtime.Object)
 	return json.Marshal(fields)
 }
 
-// maxBytes is how large an entry may be in etcd. A journal full of such is not too large for it.
+// maxBytes is the maximum size of an entry in etcd. etcd can hold a journal full of such entries.
 const maxBytes = 256 << 10
 
-// sealed is an entry as it is stored: compressed, and encrypted as its resource is.
+// sealed returns an entry as it is stored: compressed, and encrypted like its resource.
 func sealed(ctx context.Context, e *Entry, transform value.Transformer, key string) ([]byte, error) {
 	data, err := packed(e)
 	if err == nil && len(data) > maxBytes {
@@ -122,7 +122,7 @@ func sealed(ctx context.Context, e *Entry, transform value.Transformer, key stri
 	return transform.TransformToStorage(ctx, data, value.DefaultContext(key))
 }
 
-// packers are used again: one takes most of a megabyte, and a change is packed twice.
+// packers are reused: one takes most of a megabyte, and a change is packed twice.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 func packed(e *Entry) ([]byte, error) {
@@ -141,7 +141,7 @@ func packed(e *Entry) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// maxUnpacked bounds what an entry may become when it is read.
+// maxUnpacked bounds the size of an unpacked entry.
 const maxUnpacked = 16 << 20
 
 func unpacked(data []byte) (e Entry, err error) {

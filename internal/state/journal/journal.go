@@ -27,9 +27,9 @@ const DefaultEntries = 1000
 
 // Config is what a journal needs.
 type Config struct {
-	// Connect connects to the etcd that the policy is stored in. It is called when it is needed.
+	// Connect connects to the etcd with the policy. It is called on first use.
 	Connect func() (*clientv3.Client, error)
-	// Prefix is that of the storage; the journal is below it, beside what replicas agree on.
+	// Prefix is the prefix of the storage; the journal is below it, beside the record that replicas agree on.
 	Prefix string
 	// Entries is how many changes are kept.
 	Entries int
@@ -46,7 +46,7 @@ type Journal struct {
 	transforms map[schema.GroupResource]value.Transformer
 }
 
-// New makes a journal. It connects to nobody yet.
+// New returns a journal. It does not connect yet.
 func New(cfg Config) *Journal {
 	return &Journal{
 		cfg: cfg, prefix: path.Join("/", cfg.Prefix, "proviso.dev") + "/journal/",
@@ -54,7 +54,7 @@ func New(cfg Config) *Journal {
 	}
 }
 
-// Client connects when it is needed.
+// Client connects on first use.
 func (j *Journal) Client() (*clientv3.Client, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -69,7 +69,7 @@ func (j *Journal) Client() (*clientv3.Client, error) {
 	return client, nil
 }
 
-// Close ends the connection. Nothing can be written any more.
+// Close ends the connection. Afterwards nothing can be written.
 func (j *Journal) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,12 +81,12 @@ func (j *Journal) Close() {
 // timeout bounds what one call of etcd may take.
 const timeout = 10 * time.Second
 
-// Below is where something else of the server's own is stored, beside the journal.
+// Below returns the key below which other data of the server is stored, beside the journal.
 func (j *Journal) Below(name string) string {
 	return path.Join("/", j.cfg.Prefix, "proviso.dev", name) + "/"
 }
 
-// Transformer is how entries about a resource are encrypted.
+// Transformer returns the encryption of entries about a resource.
 func (j *Journal) Transformer(resource schema.GroupResource) (value.Transformer, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -96,7 +96,7 @@ func (j *Journal) Transformer(resource schema.GroupResource) (value.Transformer,
 
 func (j *Journal) know(resource schema.GroupResource, t value.Transformer) {
 	if around, ok := t.(interface{ Plain() value.Transformer }); ok {
-		t = around.Plain() // which would take an entry for an object that cannot be read
+		t = around.Plain() // which would treat an entry as an unreadable object
 	}
 	if t == nil {
 		t = identity.NewEncryptCheckTransformer()
@@ -106,7 +106,7 @@ func (j *Journal) know(resource schema.GroupResource, t value.Transformer) {
 	j.transforms[resource] = t
 }
 
-// newKey is a key that no other change has. The resource in it says how its entry is encrypted.
+// newKey returns a unique key. The resource in it determines how the entry is encrypted.
 func (j *Journal) newKey(resource schema.GroupResource, now time.Time) (string, error) {
 	var random [4]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -135,7 +135,7 @@ func (j *Journal) put(ctx context.Context, key string, e *Entry) error {
 	return err
 }
 
-// forget takes back the entry of a change that was not made.
+// forget removes the entry of a change that was not made.
 func (j *Journal) forget(ctx context.Context, key string) {
 	client, err := j.Client()
 	if err == nil {
@@ -148,7 +148,7 @@ func (j *Journal) forget(ctx context.Context, key string) {
 	}
 }
 
-// trimEvery is how many writes there are for one look at how many entries there are.
+// trimEvery is after how many writes the entries are counted.
 const trimEvery = 16
 
 // trim drops the oldest entries beyond those that are kept.
@@ -167,7 +167,7 @@ func (j *Journal) trim(ctx context.Context) error {
 	if surplus <= 0 {
 		return nil
 	}
-	// Of the same revision as the count: what another replica has trimmed since is not surplus once more.
+	// At the same revision as the count, so what another replica has trimmed since is not counted as surplus again.
 	oldest, err := client.Get(ctx, j.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(surplus), clientv3.WithRev(counted.Header.Revision))
 	if err != nil || len(oldest.Kvs) == 0 {
 		return err
@@ -187,11 +187,11 @@ func (j *Journal) written(ctx context.Context) {
 	}
 }
 
-// ErrOff is said by a server that keeps no journal.
+// ErrOff is the error of a server without a journal.
 var ErrOff = errors.New("this server keeps no journal of policy (--policy-history-entries=0)")
 
-// Record is an entry that is still packed. What people wrote packs well: a journal that is small in etcd can be large
-// when all of it is unpacked, so that it is unpacked one by one.
+// Record is an entry that is still packed. Manifests compress well: a journal that is small in etcd can be large when
+// all of it is unpacked, so entries are unpacked one by one.
 type Record struct {
 	// Entry has everything but the contents.
 	Entry
@@ -202,7 +202,7 @@ type Record struct {
 // Open unpacks the whole entry.
 func (r *Record) Open() (Entry, error) { return r.open() }
 
-// Records reads the journal, in the order of the changes. What cannot be read is left out, and counted.
+// Records reads the journal, in the order of the changes. Unreadable entries are left out, and counted.
 func (j *Journal) Records(ctx context.Context) (records []Record, unreadable int, err error) {
 	if j == nil || j.cfg.Entries == 0 {
 		return nil, 0, ErrOff
@@ -239,7 +239,7 @@ func (j *Journal) Records(ctx context.Context) (records []Record, unreadable int
 	return records, unreadable, nil
 }
 
-// record decrypts an entry, and unpacks it to see that it can be.
+// record decrypts an entry, and unpacks it to check that this works.
 func (j *Journal) record(ctx context.Context, kv *mvccpb.KeyValue) (r Record, err error) {
 	key := string(kv.Key)
 	_, resource, _ := strings.Cut(strings.TrimPrefix(key, j.prefix), ".")

@@ -28,8 +28,8 @@ type Converter interface {
 	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
-// kept are the resources whose changes are kept, with the version in which people write them: what grants and denies,
-// and what says who watches.
+// kept are the resources whose changes are journaled, with the version in which people write them: those that grant and
+// deny, and those that configure auditing.
 var kept = map[schema.GroupResource]string{
 	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               "v1",
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        "v1",
@@ -46,7 +46,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "access.proviso.dev", Resource: "tokenrevocations"}:           "v1alpha1",
 }
 
-// Around journals what is written to a resource; others are left as they are.
+// Around journals the writes to a resource; other resources are not wrapped.
 func (j *Journal) Around(convert Converter) func(schema.GroupResource, *storagebackend.ConfigForResource, storage.Interface) storage.Interface {
 	return func(resource schema.GroupResource, config *storagebackend.ConfigForResource, inner storage.Interface) storage.Interface {
 		version, keep := kept[resource]
@@ -69,12 +69,13 @@ type store struct {
 	convert  Converter
 }
 
-// change is one change while it is made.
+// change is one change in progress.
 type change struct {
 	store *store
 	entry Entry
 	key   string
-	// begun is set once the entry is in the journal, and refused is why the caller's own checks refuse the change.
+	// begun is set once the entry is in the journal, and refused is the error with which the caller's own checks refuse
+	// the change.
 	begun   bool
 	refused error
 }
@@ -101,7 +102,7 @@ func (c *change) begin(ctx context.Context, before, after runtime.Object) error 
 		return c.failed(err)
 	}
 	if bytes.Equal(was, will) { // nothing that matters
-		if c.begun { // another try would have made a difference
+		if c.begun { // an earlier attempt has written a different entry
 			c.store.journal.forget(ctx, c.key)
 			c.begun = false
 		}
@@ -133,16 +134,16 @@ func (c *change) failed(err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("the change cannot be written to the policy journal, and is not made: %w", err))
 }
 
-// full is an error of an etcd that has no space left.
+// full is the error of an etcd without free space.
 type full struct{ error }
 
-// Is makes it errFull, and Unwrap leaves it the status that it is.
+// Is makes it match errFull, and Unwrap keeps its status.
 func (full) Is(target error) bool { return target == errFull }
 func (f full) Unwrap() error      { return f.error }
 
 var errFull = errors.New("no space")
 
-// end writes what became of a change.
+// end records the result of a change.
 func (c *change) end(ctx context.Context, made runtime.Object, err error) error {
 	if !c.begun {
 		return err
@@ -151,7 +152,7 @@ func (c *change) end(ctx context.Context, made runtime.Object, err error) error 
 		if c.refused != nil || storage.IsConflict(err) || storage.IsExist(err) || storage.IsNotFound(err) || storage.IsInvalidObj(err) || storage.IsUnreachable(err) {
 			c.store.journal.forget(ctx, c.key)
 		}
-		return err // otherwise nobody knows whether it was made; the entry stays, without a revision
+		return err // otherwise it is unknown whether it was made; the entry stays, without a revision
 	}
 	if m, err := meta.Accessor(made); err == nil {
 		c.entry.Revision, _ = strconv.ParseUint(m.GetResourceVersion(), 10, 64) // without one, it stays as it is
@@ -167,7 +168,7 @@ func (c *change) end(ctx context.Context, made runtime.Object, err error) error 
 func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	c := s.change(ctx, Create)
 	if isServer(ctx) {
-		return s.Interface.Create(ctx, key, obj, out, ttl) // what comes with the release nobody has changed
+		return s.Interface.Create(ctx, key, obj, out, ttl) // no user has changed what comes with the release
 	}
 	if err := c.begin(ctx, nil, obj); err != nil {
 		return err
@@ -219,10 +220,11 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	return c.end(ctx, destination, err)
 }
 
-// impersonatedKey is a key because the journal stands below requests: storage hands it a context and nothing else.
+// impersonatedKey is a context key because the journal does not know requests: the storage only passes it a context.
 type impersonatedKey struct{}
 
-// Impersonated marks a request of an impersonated user, so nobody passes for the server and is forgotten.
+// Impersonated marks a request of an impersonated user, so a user who impersonates the server is journaled
+// nevertheless.
 func Impersonated(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impersonatedKey{}, true)
 }
@@ -233,7 +235,7 @@ func IsImpersonated(ctx context.Context) bool {
 	return impersonated
 }
 
-// isServer tells the requests of the server on itself.
+// isServer reports whether the server itself makes the request.
 func isServer(ctx context.Context) bool {
 	if IsImpersonated(ctx) {
 		return false

@@ -23,32 +23,32 @@ import (
 )
 
 const (
-	// maxRecord is how large a record is at most; etcd takes somewhat more.
+	// maxRecord is the maximum size of a record; etcd accepts somewhat more.
 	maxRecord = 1 << 20
-	// maxCreations is how many definitions one caller may be making, and maxAllCreations how many all callers together:
-	// a record of each is kept until the definition is found, or cannot come any more.
+	// maxCreations is how many definitions one caller may be creating, and maxAllCreations how many all callers
+	// together: a record of each is kept until the definition is found, or can no longer arrive.
 	maxCreations    = 16
 	maxAllCreations = 1024
 	// timeout bounds what one call of etcd may take.
 	timeout = 10 * time.Second
 	// page is how many records are read at once.
 	page = 20
-	// attempts is how often a record is written again that another server has changed.
+	// attempts is how often the write of a record is retried if another server has changed it.
 	attempts = 20
 )
 
-// ErrTooMany is that too many writes are on their way.
+// ErrTooMany means that too many writes are in progress.
 var ErrTooMany = errors.New("too many writes of field permissions were begun and not finished: try again in two minutes")
 
-// Keeper has the records of one cluster, which all its replicas write. Every replica follows them.
+// Keeper has the records of one cluster. All its replicas write and follow them.
 type Keeper struct {
 	etcd   ledger.Etcd
 	prefix string
 
 	mu      sync.Mutex
 	records map[types.UID]held
-	begun   map[types.UID]string // definitions that are about to be entered here, with who makes them
-	// followed is the revision up to which everything is in records.
+	begun   map[types.UID]string // definitions that are about to be recorded here, with their creators
+	// followed is the revision up to which records is complete.
 	followed int64
 	synced   bool
 	changed  []func()
@@ -59,12 +59,12 @@ type held struct {
 	revision int64
 }
 
-// New makes a keeper. It connects to nobody yet.
+// New returns a keeper. It does not connect yet.
 func New(etcd ledger.Etcd) *Keeper {
 	return &Keeper{etcd: etcd, prefix: etcd.Below("fields/declared"), records: map[types.UID]held{}, begun: map[types.UID]string{}}
 }
 
-// OnChange takes what is called when a record changes. It is called before anything is followed.
+// OnChange registers a function that is called when a record changes. Call it before Follow.
 func (k *Keeper) OnChange(changed func()) { k.changed = append(k.changed, changed) }
 
 // HasSynced reports whether all records were read once.
@@ -74,7 +74,7 @@ func (k *Keeper) HasSynced() bool {
 	return k.synced
 }
 
-// Known is what this server knows of a definition.
+// Known returns what this server knows about a definition.
 func (k *Keeper) Known(uid types.UID) (Record, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Keeper) Known(uid types.UID) (Record, bool) {
 	return h.Record, found && !h.IsEmpty()
 }
 
-// UIDs are those of the definitions of which something is kept.
+// UIDs returns the UIDs of the definitions with a record.
 func (k *Keeper) UIDs() []types.UID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +95,7 @@ func (k *Keeper) UIDs() []types.UID {
 	return slices.Sorted(slices.Values(all))
 }
 
-// Read is what is kept of a definition, as etcd has it now.
+// Read returns the record of a definition, as etcd has it now.
 func (k *Keeper) Read(ctx context.Context, uid types.UID) (Record, error) {
 	client, transform, err := k.open()
 	if err != nil {
@@ -105,7 +105,8 @@ func (k *Keeper) Read(ctx context.Context, uid types.UID) (Record, error) {
 	return h.Record, err
 }
 
-// Change changes a record as long as nobody else does meanwhile. With an error of the change nothing is written.
+// Change changes a record, and retries if another writer was faster. If the change returns an error, nothing is
+// written.
 func (k *Keeper) Change(ctx context.Context, uid types.UID, change func(context.Context, *Record) error) error {
 	client, transform, err := k.open()
 	if err != nil {
@@ -128,7 +129,8 @@ func (k *Keeper) Change(ctx context.Context, uid types.UID, change func(context.
 	return fmt.Errorf("record of definition %s was changed by others %d times", uid, attempts)
 }
 
-// Create makes the record of a definition that a caller is about to make. It is an error if they make too many.
+// Create creates the record of a definition that a caller is about to create. It fails if the caller is creating too
+// many.
 func (k *Keeper) Create(ctx context.Context, uid types.UID, caller string, change func(context.Context, *Record) error) error {
 	by := hashOf(caller)
 	if err := k.begin(uid, by); err != nil {
@@ -148,7 +150,7 @@ func (k *Keeper) Create(ctx context.Context, uid types.UID, caller string, chang
 	})
 }
 
-// begin counts the definitions that are being made, by all servers as far as this one knows.
+// begin counts the definitions that are being created, by all servers as far as this one knows.
 func (k *Keeper) begin(uid types.UID, by string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,7 +175,7 @@ func (k *Keeper) begin(uid types.UID, by string) error {
 	return nil
 }
 
-// hashOf is the name of a caller in a fixed size.
+// hashOf returns the name of a caller in a fixed size.
 func hashOf(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return hex.EncodeToString(sum[:16])
@@ -210,7 +212,7 @@ func (k *Keeper) parse(ctx context.Context, transform value.Transformer, kv *mvc
 	return h, nil
 }
 
-// write stores a record, or deletes one that is empty, and reports whether nobody else was faster.
+// write stores a record, or deletes an empty one, and reports whether no other writer was faster.
 func (k *Keeper) write(ctx context.Context, client *clientv3.Client, transform value.Transformer, uid types.UID, was held, now *Record) (bool, error) {
 	before, err := json.Marshal(was.Record)
 	if err != nil {
@@ -235,7 +237,7 @@ func (k *Keeper) write(ctx context.Context, client *clientv3.Client, transform v
 		}
 		op = clientv3.OpPut(at, string(sealed))
 	}
-	// A caller who leaves does not leave half of it.
+	// If the caller disconnects, the write still completes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	done, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(at), "=", was.revision)).Then(op).Commit()
@@ -246,7 +248,8 @@ func (k *Keeper) write(ctx context.Context, client *clientv3.Client, transform v
 	return true, nil
 }
 
-// take keeps what is newer than what is known. A record that is gone is known as an empty one until it was followed.
+// take keeps a record that is newer than the known one. A deleted record is known as an empty one until it was
+// followed.
 func (k *Keeper) take(uid types.UID, h held) {
 	k.mu.Lock()
 	newer := h.revision > max(k.records[uid].revision, k.followed)
@@ -259,7 +262,7 @@ func (k *Keeper) take(uid types.UID, h held) {
 	}
 }
 
-// forget drops what is gone: nothing older than the revision comes any more.
+// forget drops deleted records: events older than the revision no longer arrive.
 func (k *Keeper) forget(uids []types.UID, revision int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,7 +280,7 @@ func (k *Keeper) tell() {
 	}
 }
 
-// Follow follows the records until the context ends. While etcd cannot be reached, what is known stays.
+// Follow follows the records until the context ends. While etcd cannot be reached, the known records are kept.
 func (k *Keeper) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := k.follow(ctx); err != nil && ctx.Err() == nil {

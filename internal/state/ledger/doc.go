@@ -1,7 +1,7 @@
-// Package ledger keeps which narrowed tokens have been issued, in etcd beside the journal of policy (TK-6). It has
-// their ids and what people call them, and nothing that could be made into a token.
+// Package ledger records which narrowed tokens have been issued, in etcd beside the journal of policy (TK-6). It has
+// their ids and display names, and nothing from which a token could be made.
 //
-// Place in the request path: a token is entered before it is handed out. If it cannot be entered, it is not issued; so
-// every token that a caller holds is listed by every replica, also after a crash. What is kept is bounded for each
-// user and in all; a list from which something was dropped that has not ended says so.
+// Place in the request path: a token is recorded before it is returned. If it cannot be recorded, it is not issued. So
+// every replica lists every token that a caller holds, also after a crash. The ledger is bounded per user and in total;
+// a list from which an unexpired token was dropped says so.
 package ledger

@@ -20,44 +20,44 @@ type Entry struct {
 	Links    []string `json:"links,omitempty"`
 	Audience string   `json:"aud,omitempty"`
 	Grants   bool     `json:"grants,omitempty"`
-	// From are the tokens that it was asked for with, the first one first.
+	// From are the tokens with which it was requested, the first one first.
 	From []narrowedtoken.Ancestor `json:"from,omitempty"`
 }
 
-// EntryOf is what is kept of a token.
+// EntryOf returns the entry for a token.
 func EntryOf(p *narrowedtoken.Payload, links []string) Entry {
 	return Entry{ID: p.ID, User: p.User.Name, Issued: p.Issued, Expires: p.Expires, Links: links, Audience: p.Audience, Grants: p.Grants, From: p.Ancestors}
 }
 
-// Payload is as much of the token as a revocation looks at.
+// Payload returns the part of the token that a revocation looks at.
 func (e *Entry) Payload() *narrowedtoken.Payload {
 	return &narrowedtoken.Payload{ID: e.ID, User: narrowedtoken.User{Name: e.User}, Issued: e.Issued, Expires: e.Expires, Ancestors: e.From}
 }
 
-// key is what the key of an entry tells, so that values need not be read to find what is over or too much.
+// key is the parsed key of an entry. With it, values need not be read to find expired or surplus entries.
 type key struct {
-	// text is the whole key, and owner is that of its user.
+	// text is the whole key, and owner is the part for its user.
 	text, owner string
-	// expires is when the token ends, and size is how many bytes the entry has with its key.
+	// expires is when the token expires, and size is the size of the entry with its key in bytes.
 	expires int64
 	size    int
 }
 
-// form is the end of a key: when, until, how much, which.
+// form is the end of a key: time of issue, expiry, size, id.
 const form = "%016x.%010x.%05x.%s"
 
-// ownerOf is the part of the key that tells users apart. It has a fixed size, whatever a user is called.
+// ownerOf returns the part of the key that identifies the user. It has a fixed size, however long the user's name is.
 func ownerOf(user string) string {
 	sum := sha256.Sum256([]byte(user))
 	return hex.EncodeToString(sum[:16])
 }
 
-// keyOf is the key of an entry. Those of a user are in the order in which they were made.
+// keyOf returns the key of an entry. Keys of a user are in the order of issue.
 func (l *Ledger) keyOf(e *Entry, size int, now time.Time) string {
 	return l.issued + ownerOf(e.User) + "/" + fmt.Sprintf(form, now.UnixNano(), e.Expires, size, e.ID)
 }
 
-// parse reads a key; false if it was not made by this release.
+// parse reads a key; false if this release did not write it.
 func (l *Ledger) parse(text string) (k key, ok bool) {
 	owner, name, _ := strings.Cut(strings.TrimPrefix(text, l.issued), "/")
 	k = key{text: text, owner: owner}

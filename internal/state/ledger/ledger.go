@@ -18,45 +18,46 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// What is kept (NI-6). A user who asks for many pushes out their own, and then those of the users with the most.
+// Limits of the ledger (NI-6). A user who asks for many tokens evicts their own entries first, then those of the users
+// with the most.
 const (
 	PerUser = 50
 	Most    = 4 << 20
-	// spare is how many a user may have more until they are dropped together.
+	// spare is how many more a user may have before the surplus is dropped in one go.
 	spare = 10
-	// slack is how much one server may write before it looks at the whole.
+	// slack is how much one server may write before it checks the total.
 	slack = Most / 16
 	// timeout bounds what one call of etcd may take.
 	timeout = 10 * time.Second
 	// page is how many entries are read at once: an answer of etcd is bounded, too.
 	page = 200
-	// grace is how long what is over stays: clocks of replicas differ.
+	// grace is how long expired entries are kept: clocks of replicas differ.
 	grace = time.Minute
 )
 
-// Etcd is where entries are stored, and how they are encrypted: as those of the journal.
+// Etcd is where entries are stored, and how they are encrypted: like those of the journal.
 type Etcd interface {
 	Client() (*clientv3.Client, error)
 	Below(name string) string
 	Transformer(resource schema.GroupResource) (value.Transformer, bool)
 }
 
-// Ledger is that of one cluster, which all its replicas write.
+// Ledger is the ledger of one cluster, which all its replicas write.
 type Ledger struct {
 	etcd Etcd
-	// issued is the prefix of the entries, and dropped that of the marks of what was dropped.
+	// issued is the prefix of the entries, and dropped that of the marks for dropped entries.
 	issued, dropped string
-	// written counts the bytes since the last look at the whole, and looking is set during one.
+	// written counts the bytes since the total was last checked, and looking is set during a check.
 	written atomic.Int64
 	looking atomic.Bool
 }
 
-// New makes a ledger. It connects to nobody yet.
+// New returns a ledger. It does not connect yet.
 func New(etcd Etcd) *Ledger {
 	return &Ledger{etcd: etcd, issued: etcd.Below("tokens/issued"), dropped: etcd.Below("tokens/dropped")}
 }
 
-// Enter keeps a token. An error means that it may not be listed, and must not be handed out.
+// Enter records a token. An error means that it may not be listed, and must not be issued.
 func (l *Ledger) Enter(ctx context.Context, e Entry, now time.Time) error {
 	client, transform, err := l.open()
 	if err != nil {
@@ -71,7 +72,7 @@ func (l *Ledger) Enter(ctx context.Context, e Entry, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	// A caller who leaves does not leave half of it.
+	// If the caller disconnects, the write still completes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	own := l.issued + ownerOf(e.User) + "/"
@@ -99,7 +100,7 @@ func (l *Ledger) open() (*clientv3.Client, value.Transformer, error) {
 	return client, transform, err
 }
 
-// trimUser drops what a user has too much of.
+// trimUser drops a user's surplus entries.
 func (l *Ledger) trimUser(ctx context.Context, client *clientv3.Client, owner string, now time.Time) error {
 	keys, err := l.keys(ctx, client, l.issued+owner+"/")
 	if err != nil {
@@ -110,7 +111,7 @@ func (l *Ledger) trimUser(ctx context.Context, client *clientv3.Client, owner st
 	return l.drop(ctx, client, over, surplus, owner)
 }
 
-// Trim drops what is over and, if there is too much, the oldest of the users with the most.
+// Trim drops expired entries and, if the total is too large, the oldest ones of the users with the most.
 func (l *Ledger) Trim(ctx context.Context, now time.Time) error {
 	if !l.looking.CompareAndSwap(false, true) {
 		return nil // another request does
@@ -134,7 +135,7 @@ func (l *Ledger) Trim(ctx context.Context, now time.Time) error {
 	return l.tidyMarks(ctx, client, now)
 }
 
-// surplus are the oldest entries of the users with the most, until the rest fits.
+// surplus returns the oldest entries of the users with the most, until the rest fits.
 func surplus(live []key, most int) (out []key) {
 	held, of := 0, map[string]int{}
 	queues := map[string][]key{}
@@ -160,7 +161,7 @@ func surplus(live []key, most int) (out []key) {
 	return out
 }
 
-// split takes what has ended for a while from what has not.
+// split separates entries that expired a while ago from the others.
 func split(keys []key, now time.Time) (over, live []key) {
 	for _, k := range keys {
 		if k.expires+int64(grace/time.Second) <= now.Unix() {
@@ -200,10 +201,10 @@ func walk(ctx context.Context, client *clientv3.Client, prefix string, visit fun
 	}
 }
 
-// perTxn is how many operations etcd takes at once, with some to spare.
+// perTxn is the number of operations in one transaction, somewhat below etcd's limit.
 const perTxn = 100
 
-// drop deletes entries. That some of them have not ended is marked first, so no list is short and does not say so.
+// drop deletes entries. It first marks that some of them have not expired, so no list is incomplete without saying so.
 func (l *Ledger) drop(ctx context.Context, client *clientv3.Client, over, surplus []key, owner string) error {
 	until := int64(0)
 	for _, k := range surplus {

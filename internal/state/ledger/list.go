@@ -10,11 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 )
 
-// Listed is what is known of the tokens of a user, or of all users.
+// Listed is what is known about the tokens of a user, or of all users.
 type Listed struct {
-	// Entries are those that have not ended, the oldest first.
+	// Entries are the unexpired ones, the oldest first.
 	Entries []Entry
-	// Dropped reports that others have not ended either, and were dropped to make room.
+	// Dropped is true if further unexpired entries were dropped to make room.
 	Dropped bool
 	// Unreadable are the entries that this server cannot read.
 	Unreadable int
@@ -35,7 +35,7 @@ func (l *Ledger) List(ctx context.Context, user string, now time.Time) (*Listed,
 	}
 	out := &Listed{}
 	err = walk(ctx, client, entries, func(kv *mvccpb.KeyValue) { out.take(ctx, transform, kv, now) })
-	for i := 0; i < len(marks) && err == nil; i++ { // behind the entries: what is dropped meanwhile is marked
+	for i := 0; i < len(marks) && err == nil; i++ { // after the entries: what is dropped in between is marked
 		err = walk(ctx, client, marks[i], func(kv *mvccpb.KeyValue) { out.Dropped = out.Dropped || untilOf(kv) > now.Unix() })
 	}
 	if err != nil {

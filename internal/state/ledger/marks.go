@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// everybody is the mark that stands for all users.
+	// everybody is the mark for all users.
 	everybody = "all"
-	// mostMarks is how many users have a mark; if there are more, the one of everybody stands for them.
+	// mostMarks is how many users have a mark; beyond that, the mark of everybody stands for them.
 	mostMarks = 1000
 )
 
-// untilOf is when the last token that a mark stands for ends. One that cannot be read does not end.
+// untilOf returns when the last token that a mark stands for expires. A mark that cannot be read does not expire.
 func untilOf(kv *mvccpb.KeyValue) int64 {
 	until, err := strconv.ParseInt(string(kv.Value), 10, 64)
 	if err != nil {
@@ -27,7 +27,7 @@ func untilOf(kv *mvccpb.KeyValue) int64 {
 	return until
 }
 
-// mark says until when something that was dropped would have been listed, unless a mark does that lasts as long.
+// mark records until when a dropped entry would have been listed, unless an existing mark lasts as long.
 func (l *Ledger) mark(ctx context.Context, client *clientv3.Client, owner string, until int64) error {
 	at := l.dropped + owner
 	for {
@@ -50,7 +50,7 @@ func (l *Ledger) mark(ctx context.Context, client *clientv3.Client, owner string
 	}
 }
 
-// tidyMarks deletes marks of what would have ended by now, and replaces those of many users by one.
+// tidyMarks deletes marks for entries that would have expired by now, and replaces those of many users by one.
 func (l *Ledger) tidyMarks(ctx context.Context, client *clientv3.Client, now time.Time) error {
 	var all []*mvccpb.KeyValue
 	if err := walk(ctx, client, l.dropped, func(kv *mvccpb.KeyValue) { all = append(all, kv) }); err != nil {

@@ -1,5 +1,5 @@
-// Package namespacegc sees to it that nothing outlives its namespace.
+// Package namespacegc deletes policy objects that outlive their namespace.
 //
-// Place in the request path: none; it runs in the background. Until it has come to an object, the snapshot knows what
-// of it counts.
+// Place in the request path: none; it runs in the background. Until it has deleted an object, the snapshot decides what
+// of it still counts.
 package namespacegc

@@ -9,18 +9,18 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Namespace is what is known of a namespace.
+// Namespace is what is known about a namespace.
 type Namespace struct {
 	UID         types.UID
 	Created     metav1.Time
 	Terminating bool
 }
 
-// Namespaces says which namespaces there are.
+// Namespaces knows the existing namespaces.
 type Namespaces interface {
-	// Known is the namespace as it was a moment ago, or nil.
+	// Known returns the namespace as it was a moment ago, or nil.
 	Known(name string) *Namespace
-	// Live is the namespace as it is stored, or nil if there is none.
+	// Live returns the namespace as it is stored, or nil if there is none.
 	Live(ctx context.Context, name string) (*Namespace, error)
 }
 

@@ -20,9 +20,9 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Settler sees to it that nothing outlives its namespace (PO-20): it removes policies, policy bindings and protected
-// attributes whose namespace is gone, and writes into those that were stored before UIDs were kept to which namespace
-// they belong. Every replica does it; the store lets each thing happen once.
+// Settler ensures that no object outlives its namespace (PO-20): it removes policies, policy bindings and protected
+// attributes whose namespace is gone, and records the namespace in those that were stored before UIDs were kept. Every
+// replica does it; the store lets each write happen once.
 type Settler struct {
 	master     string
 	namespaces Namespaces
@@ -85,13 +85,13 @@ func New(master string, namespaces Namespaces, from snapshot.Source, client *res
 	return s, nil
 }
 
-// isSettled tells what needs no look at the store: it belongs to the namespace that is known, and says so.
+// isSettled reports whether an object needs no check against the store: it belongs to the known namespace, and says so.
 func (s *Settler) isSettled(o metav1.Object) bool {
 	return o.GetNamespace() == s.master || !quarantined(o) && o.GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID] != "" &&
 		Belongs(o, s.namespaces.Known(o.GetNamespace()))
 }
 
-// lookInto queues what is in a namespace that has gone.
+// lookInto queues the objects in a namespace that is gone.
 func (s *Settler) lookInto(namespace string) {
 	for resource, of := range s.objects {
 		objects, err := of.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
@@ -106,7 +106,7 @@ func (s *Settler) lookInto(namespace string) {
 	}
 }
 
-// Run works until the context ends. What fails is tried again.
+// Run works until the context ends. It retries failures.
 func (s *Settler) Run(ctx context.Context) {
 	defer s.queue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
@@ -159,12 +159,12 @@ func (s *Settler) settle(ctx context.Context, item settled) error {
 		err = s.client.Patch(types.MergePatchType).Namespace(item.namespace).Resource(item.resource).Name(item.name).Body(patch).Do(ctx).Error()
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is another object now, or gone: its own event tells of it
+		return nil // the object was replaced or is gone: it has its own event
 	}
 	return err
 }
 
-// quarantined tells what cannot be written.
+// quarantined reports whether an object cannot be written.
 func quarantined(o metav1.Object) bool {
 	obj, ok := o.(runtime.Object)
 	return ok && policycodec.Quarantined(obj) != ""

@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// field stands for the UIDs of owners in selectors of our own. No request can select by it.
+	// field stands for the UIDs of owners in our own selectors. No request can select by it.
 	field = "metadata.ownerReferences.uid"
-	// maxKinds is how many kinds of owners are told apart for a resource. A resource with more is always searched.
+	// maxKinds is how many kinds of owners are distinguished for a resource. A resource with more is always searched.
 	maxKinds = 256
-	// maxLength is how long their names may be.
+	// maxLength is the maximum length of their names.
 	maxLength = 128
-	// caughtUp is how long a watch cache counts as up to date, if other replicas write too.
+	// caughtUp is how long a watch cache counts as up to date, if other replicas write, too.
 	caughtUp = 5 * time.Second
 )
 
-// Index finds what an owner owns, in all resources whose storage it decorates. Its zero value is ready for use.
+// Index finds the dependents of an owner, in all resources whose storage it decorates. Its zero value is ready for use.
 type Index struct {
-	// Alone says that no other process writes to the storage. It is set before the index is used.
+	// Alone is true if no other process writes to the storage. Set it before using the index.
 	Alone bool
 
 	catchingUp sync.Mutex
@@ -55,7 +55,7 @@ func (x *Index) Knows(resource schema.GroupResource) bool {
 	return len(x.stores[resource]) > 0 || x.views[resource]
 }
 
-// HasNone says of a resource that is not stored that its objects have no owners.
+// HasNone records that the objects of a resource that is not stored have no owners.
 func (x *Index) HasNone(resource schema.GroupResource) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -65,7 +65,7 @@ func (x *Index) HasNone(resource schema.GroupResource) {
 	x.views[resource] = true
 }
 
-// Owned gives the objects that name an owner, whose kind has this name in any group. An error means that there may be
+// Owned returns the objects that name an owner, whose kind has this name in any group. An error means that there may be
 // more.
 func (x *Index) Owned(ctx context.Context, kind string, owner types.UID) ([]Object, error) {
 	x.mu.RLock()
@@ -92,14 +92,14 @@ func (x *Index) Owned(ctx context.Context, kind string, owner types.UID) ([]Obje
 	return found, nil
 }
 
-// bare is a context without values: what a request leaves in its context is not about these reads.
+// bare is a context without values: the values in a request's context do not apply to these reads.
 type bare struct{ context.Context }
 
 // Value implements context.Context.
 func (bare) Value(any) any { return nil }
 
-// catchUp waits until every storage was read once: what was stored before the start is not noted until then. If others
-// write, too, every watch cache must have been up to date a short while ago.
+// catchUp waits until every storage was read once: objects from before the start are not recorded until then. If other
+// processes write, too, every watch cache must have been up to date recently.
 func (x *Index) catchUp(ctx context.Context, all []*indexed) error {
 	late := func(s *indexed) bool { return s.late(x.Alone) }
 	if !slices.ContainsFunc(all, late) {
@@ -125,7 +125,7 @@ type indexed struct {
 	fresh time.Time
 }
 
-// owned are the objects with an owner.
+// owned returns the objects with an owner.
 func (s *indexed) owned(ctx context.Context, owner types.UID) ([]Object, error) {
 	start := time.Now()
 	list := s.newList()
@@ -138,7 +138,8 @@ func (s *indexed) owned(ctx context.Context, owner types.UID) ([]Object, error) 
 	}
 	var found []Object
 	err = meta.EachListItem(list, func(item runtime.Object) error {
-		// Without a watch cache there is no index: then this is all that is stored, and nothing else notes it.
+		// Without a watch cache there is no index: then this lists all stored objects, and nothing else records their
+		// owners.
 		s.owners.note(item)
 		uids, err := uidsOf(item)
 		if err != nil || !slices.Contains(uids, string(owner)) {
@@ -180,7 +181,7 @@ func (s *indexed) caughtUp(at time.Time) {
 	}
 }
 
-// kinds are those of the owners of a resource's objects.
+// kinds are the kinds of the owners of a resource's objects.
 type kinds struct {
 	mu    sync.RWMutex
 	names map[string]bool // in lower case
@@ -194,7 +195,7 @@ func (k *kinds) has(kind string) bool {
 	return k.all || k.names[strings.ToLower(kind)]
 }
 
-// note keeps of which kinds the owners of an object are.
+// note records the kinds of the owners of an object.
 func (k *kinds) note(object runtime.Object) {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -220,7 +221,7 @@ func (k *kinds) add(kind string) {
 	k.names[kind] = true
 }
 
-// uidsOf are the owners of an object.
+// uidsOf returns the UIDs of an object's owners.
 func uidsOf(object any) ([]string, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {

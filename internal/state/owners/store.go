@@ -80,7 +80,7 @@ func (x *Index) remove(s *indexed) {
 	}
 }
 
-// ownersOf are shared by all storages of a resource: each may be written to.
+// ownersOf returns the kinds that all storages of a resource share: each may be written to.
 func (x *Index) ownersOf(resource schema.GroupResource) *kinds {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// PutRole puts a role into its container as the view does. Nothing is checked.
+// PutRole puts a role into its container like the view, without any check.
 func PutRole(into *policy.Policy, r *authz.Role) {
 	r = r.DeepCopy()
 	roles := maps.Clone(into.Roles)
@@ -18,7 +18,7 @@ func PutRole(into *policy.Policy, r *authz.Role) {
 	into.Roles = roles
 }
 
-// PutRoleBinding puts a role binding into its container as the view does. Nothing is checked.
+// PutRoleBinding puts a role binding into its container like the view, without any check.
 func PutRoleBinding(into *policy.PolicyBinding, entry *authz.RoleBinding) {
 	entry = entry.DeepCopy()
 	all := maps.Clone(into.RoleBindings)
@@ -36,14 +36,14 @@ func PutRoleBinding(into *policy.PolicyBinding, entry *authz.RoleBinding) {
 	into.RoleBindings = all
 }
 
-// HomeOf names the container of a role binding, after what its role reference leaves open was filled in.
+// HomeOf returns the container of a role binding, with defaults filled into its role reference.
 func HomeOf(binding *authz.RoleBinding, masterNamespace string) string {
 	SettleRoleRef(binding, masterNamespace)
 	return Home(binding, masterNamespace)
 }
 
-// Home names the container of a role binding whose role reference leaves nothing open. Those to cluster roles are with
-// those to roles of the master namespace.
+// Home returns the container of a role binding with a complete role reference. Bindings of cluster roles are with those
+// of roles of the master namespace.
 func Home(binding *authz.RoleBinding, masterNamespace string) string {
 	if binding.RoleRef.ClusterRole() {
 		return masterNamespace
@@ -51,8 +51,8 @@ func Home(binding *authz.RoleBinding, masterNamespace string) string {
 	return binding.RoleRef.Namespace
 }
 
-// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
-// so that applying the file again changes nothing. What says two different things is left for validation to refuse.
+// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling is
+// kept, so applying the file again changes nothing. Contradictions are left for validation to refuse.
 func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
 	if b.RoleRef.Name == "" {
 		b.RoleRef.Name = b.RoleName

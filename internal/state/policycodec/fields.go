@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A release counts a field that it does not know as a deny. So replicas show which fields they know, and a server
-// stores no field that one of them does not know (PO-25). What the first release knew, every release knows: only later
-// fields are named.
+// A release treats an unknown field as a deny. So replicas publish which fields they know, and a server does not store
+// a field that one of them does not know (PO-25). Every release knows the fields of the first one: only later fields
+// are listed.
 
 // firstRelease lists the fields that the first release could store. It never changes.
 //
@@ -34,7 +34,7 @@ var laterFields = sync.OnceValue(func() map[reflect.Type][]string {
 	return later
 })
 
-// KnownFields are the fields that this release can store and that the first one did not know, such as
+// KnownFields returns the fields that this release can store and the first one did not know, such as
 // "Policy.ignorable", in order.
 func KnownFields() (known []string) {
 	for t, paths := range laterFields() {
@@ -46,7 +46,7 @@ func KnownFields() (known []string) {
 	return known
 }
 
-// FieldsInUse are those among KnownFields that an object will be stored with.
+// FieldsInUse returns those of KnownFields with which an object will be stored.
 func FieldsInUse(obj runtime.Object) (used []string) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -107,14 +107,14 @@ func stores(v reflect.Value, path string) bool {
 	field, always, ok := fieldNamed(v, name)
 	switch {
 	case !ok:
-		return true // written by hand, as a restriction is: nobody can tell
+		return true // encoded by its own code, like a restriction: in doubt, yes
 	case rest != "":
 		return stores(field, rest)
 	}
 	return always || !field.IsZero()
 }
 
-// fieldNamed is the field that is written under a name, and whether it is written even when it is empty.
+// fieldNamed returns the field that is encoded under a name, and whether it is encoded even when it is empty.
 func fieldNamed(v reflect.Value, name string) (field reflect.Value, always, ok bool) {
 	for i := range v.NumField() {
 		tag, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")

@@ -12,13 +12,13 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// ignorableField is the field in which the writer of an object lists what a release that does not know it may ignore.
+// ignorableField is the field in which the writer of an object lists the fields that a release without them may ignore.
 const ignorableField = "ignorable"
 
 // paths are the fields of one stored object that its writer lists as harmless.
 type paths []string
 
-// ignorable reads the list of a stored object. It is false if that cannot be read: nothing is harmless then.
+// ignorable reads the list of a stored object. It returns false if the list cannot be read: then nothing is harmless.
 func (p parts) ignorable() (paths, bool) {
 	var list paths
 	if !p.one(ignorableField, &list) {
@@ -27,11 +27,11 @@ func (p parts) ignorable() (paths, bool) {
 	return list, true
 }
 
-// cover reports whether a field is listed. A field that is known, in whatever case it is written, or that is given
-// twice is never harmless: it counts.
+// cover reports whether a field is listed. A known field, in any spelling of its case, or a duplicate one is never
+// harmless.
 func (p paths) cover(s stranger) bool { return !s.known && slices.Contains(p, s.path) }
 
-// ignorableOf is the list of an object; nil if it is of a kind that has none.
+// ignorableOf returns the list of an object; nil if its kind has none.
 func ignorableOf(obj runtime.Object) *[]string {
 	switch o := obj.(type) {
 	case *policy.Policy:
@@ -62,8 +62,8 @@ func ignorableOf(obj runtime.Object) *[]string {
 	return nil
 }
 
-// RefuseIgnorable lets no client say what is harmless: the server that stores an object knows which fields it writes.
-// Sending back what was read is fine.
+// RefuseIgnorable does not let clients say what is harmless: the server that stores an object knows which fields it
+// writes. Sending back what was read is accepted.
 func RefuseIgnorable(obj, old runtime.Object) field.ErrorList {
 	list := ignorableOf(obj)
 	if list == nil || len(*list) == 0 {
@@ -87,7 +87,7 @@ func RefuseIgnorable(obj, old runtime.Object) field.ErrorList {
 }
 
 // Encode writes an object as it is stored. This release stores no field that an earlier one could ignore, so it lists
-// none: what another release had listed is not in the object any more.
+// none: fields that another release had listed are no longer in the object.
 func (c storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if list := ignorableOf(obj); list != nil && *list != nil {
 		obj = obj.DeepCopyObject()

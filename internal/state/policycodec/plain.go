@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// plain proves in one pass that a stored object has no field that is not known and none twice. Nearly all that is
-// stored has none, and listing them takes several passes and an allocation for every key. The text is valid JSON: it
-// has been decoded. False proves nothing: every spelling that is not the usual one (an escape in a key, anything but
-// ASCII) is left to shape.strangers.
+// plain proves in one pass that a stored object has no unknown and no duplicate field. Nearly all stored objects have
+// none, and listing them takes several passes and an allocation for every key. The text is valid JSON: it has been
+// decoded. False proves nothing: every unusual spelling (an escape in a key, anything but ASCII) is left to
+// shape.strangers.
 func plain(data []byte, of *shape) bool {
 	if of == nil || len(data) == 0 || data[0] != '{' {
 		return false
@@ -18,7 +18,7 @@ func plain(data []byte, of *shape) bool {
 	return ok && s.at == len(s.data)
 }
 
-// scan is a place in a JSON text.
+// scan is a position in a JSON text.
 type scan struct {
 	data []byte
 	at   int
@@ -54,7 +54,7 @@ func (s *scan) value(of *shape) bool {
 	return s.skip()
 }
 
-// element reads an entry of a list or a map: of structs, none may be null.
+// element reads an entry of a list or a map; an entry that is a struct may not be null.
 func (s *scan) element(of *shape) bool {
 	s.space()
 	if of.names != nil && (s.at >= len(s.data) || s.data[s.at] != '{') {
@@ -63,7 +63,7 @@ func (s *scan) element(of *shape) bool {
 	return s.value(of)
 }
 
-// maxFields is how many fields a struct has at most.
+// maxFields is the maximum number of fields of a struct.
 const maxFields = 32
 
 // closed reads an object that has only these fields, each at most once.
@@ -98,7 +98,7 @@ func (s *scan) list(of *shape) bool {
 	return false
 }
 
-// object reads an object and lets each take the value behind a key.
+// object reads an object and lets each read the value of a key.
 func (s *scan) object(each func(key []byte) bool) bool {
 	if !s.take('{') {
 		return false
@@ -135,7 +135,7 @@ func (s *scan) take(c byte) bool {
 	return true
 }
 
-// key is a key that is spelled as it reads.
+// key reads a key without escapes.
 func (s *scan) key() ([]byte, bool) {
 	if !s.take('"') {
 		return nil, false
@@ -152,7 +152,7 @@ func (s *scan) key() ([]byte, bool) {
 	return nil, false
 }
 
-// skip steps over a value.
+// skip skips a value.
 func (s *scan) skip() bool {
 	s.space()
 	for depth := 0; s.at < len(s.data); s.at++ {
@@ -161,7 +161,7 @@ func (s *scan) skip() bool {
 			depth++
 		case '}', ']':
 			if depth--; depth < 0 {
-				return true // behind a number or a word: it is the object's
+				return true // after a number or a word: it belongs to the object
 			}
 			if depth == 0 {
 				s.at++
@@ -184,7 +184,7 @@ func (s *scan) skip() bool {
 	return false
 }
 
-// text steps to the end of a string, at its closing quote.
+// text skips to the end of a string, at its closing quote.
 func (s *scan) text() bool {
 	for s.at++; s.at < len(s.data); s.at++ {
 		switch s.data[s.at] {

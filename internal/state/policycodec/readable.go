@@ -20,17 +20,17 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// ReadableStorage lets every stored object of our groups be read, whatever bytes are stored. A list fails as a whole if
-// one of its objects cannot be decoded, so that such bytes would keep every other object from being read. The codec
-// cannot help where the bytes do not tell which object they are; their key does. Such an object is shown as one that is
-// quarantined: it can be deleted, and a container of roles or bindings denies to its namespace (SV-8).
+// ReadableStorage makes every stored object of our groups readable, whatever bytes are stored. A list fails as a whole
+// if one of its objects cannot be decoded, so such bytes would make every other object unreadable. If the bytes do not
+// identify the object, the codec cannot help, but the etcd key does. Such an object is shown as quarantined: it can be
+// deleted, and a container of roles or bindings denies in its namespace (SV-8).
 func ReadableStorage(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return readableStorage{inner, VersionedScheme(), func(storagebackend.ConfigForResource) runtime.Decoder { return StorageCodec() }}
 }
 
-// ReadableStorageOf does the same for kinds of Kubernetes, of which scheme knows the internal and the stored versions.
-// What stands for an object that cannot be read has a name and nothing else: of RBAC, a role without rules and a
-// binding without subjects, which grant nothing.
+// ReadableStorageOf does the same for kinds of Kubernetes, whose internal and stored versions are in scheme. The
+// stand-in for an unreadable object has only a name: for RBAC, a role without rules and a binding without subjects,
+// which grant nothing.
 func ReadableStorageOf(scheme *runtime.Scheme, inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return readableStorage{inner, scheme, func(c storagebackend.ConfigForResource) runtime.Decoder { return c.Codec }}
 }
@@ -68,23 +68,23 @@ func (s readableStorage) GetRESTOptions(resource schema.GroupResource, example r
 	return opts, nil
 }
 
-// recovering replaces what does not tell which object it is.
+// recovering replaces bytes that do not identify their object.
 type recovering struct {
 	value.Transformer
 	scheme *runtime.Scheme
 	codec  runtime.Decoder
 	kind   schema.GroupVersionKind
-	// prefix begins the key of every object of the kind.
+	// prefix is the prefix of the keys of the kind.
 	prefix string
 }
 
-// Plain is the transformer without the replacement, for what is not an object.
+// Plain returns the transformer without the replacement, for data that is not an object.
 func (r recovering) Plain() value.Transformer { return r.Transformer }
 
 func (r recovering) TransformFromStorage(ctx context.Context, data []byte, at value.Context) ([]byte, bool, error) {
 	out, stale, err := r.Transformer.TransformFromStorage(ctx, data, at)
 	if err != nil {
-		return out, stale, err // a key server that is away for a while says nothing about the object
+		return out, stale, err // a key server that is temporarily unavailable says nothing about the object
 	}
 	namespace, name := r.identity(string(at.AuthenticatedData()))
 	why := r.mismatch(out, namespace, name)
@@ -100,14 +100,14 @@ func (r recovering) TransformFromStorage(ctx context.Context, data []byte, at va
 	return text, false, err
 }
 
-// stubUID is the same in every replica and at every reading.
+// stubUID is the same in every replica and for every read.
 func stubUID(kind schema.GroupKind, namespace, name string) types.UID {
 	sum := sha256.Sum256([]byte("unreadable " + kind.String() + " " + namespace + "/" + name))
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-// StandsFor says why the object stands for stored bytes that cannot be read; empty if it does not. The annotation alone
-// proves nothing where everybody may write annotations.
+// StandsFor returns why the object stands for stored bytes that cannot be read; empty if it does not. The annotation
+// alone proves nothing where users may write annotations.
 func StandsFor(kind schema.GroupKind, o metav1.Object) string {
 	if o.GetUID() != stubUID(kind, o.GetNamespace(), o.GetName()) {
 		return ""
@@ -115,7 +115,7 @@ func StandsFor(kind schema.GroupKind, o metav1.Object) string {
 	return o.GetAnnotations()[policy.AnnotationUnreadable]
 }
 
-// identity is the namespace and name that a key is of.
+// identity returns the namespace and name in a key.
 func (r recovering) identity(key string) (namespace, name string) {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(key, r.prefix), "/")
 	if !ok {
@@ -124,7 +124,7 @@ func (r recovering) identity(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// look decodes the bytes for a look at the object.
+// look decodes the bytes to inspect the object.
 func (r recovering) look(data []byte) (runtime.Object, error) {
 	if c, ok := r.codec.(interface {
 		Peek([]byte) (runtime.Object, error)
@@ -135,7 +135,7 @@ func (r recovering) look(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// mismatch says why the bytes are not the object that their key says; empty if they are.
+// mismatch returns why the bytes are not the object that their key names; empty if they are.
 func (r recovering) mismatch(data []byte, namespace, name string) string {
 	obj, err := r.look(data)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What is written once is decoded several times: to be compared with its key, for the answer, as the new and then as
-// the old object of a watch, at the next write. A container can be large, and a user who rewrites one without pause
-// must not take the time of others (PO-21). Decoding is a function of the bytes alone, so that what came of the last
-// large objects is kept.
+// An object that is written once is decoded several times: to compare it with its key, for the response, as the new and
+// then as the old object of a watch, at the next write. A container can be large, and a user who keeps rewriting one
+// must not use up the time of others (PO-21). Decoding depends only on the bytes, so the results for the last large
+// objects are cached.
 const (
 	rememberFrom  = 4 << 10
 	rememberBytes = 8 << 20
 )
 
-// memory keeps what some bytes were decoded to.
+// memory caches decoded objects by their bytes.
 type memory struct {
 	seed maphash.Seed
 
@@ -28,7 +28,7 @@ type memory struct {
 	size  int
 }
 
-// remembered is read by many at a time and never changed.
+// remembered is read concurrently and never changed.
 type remembered struct {
 	data   []byte
 	object runtime.Object
@@ -39,8 +39,8 @@ func newMemory() *memory {
 	return &memory{seed: maphash.MakeSeed(), known: map[uint64]*remembered{}}
 }
 
-// recall finds what these very bytes were decoded to; nil if it is not kept. A caller that changes the object copies it
-// before.
+// recall finds the decoded object of these bytes; nil if it is not cached. A caller that changes the object must copy
+// it first.
 func (m *memory) recall(data []byte) *remembered {
 	if len(data) < rememberFrom {
 		return nil
@@ -55,7 +55,7 @@ func (m *memory) recall(data []byte) *remembered {
 	return found
 }
 
-// keep remembers an object, which nobody may change afterwards.
+// keep caches an object, which must not be changed afterwards.
 func (m *memory) keep(data []byte, object runtime.Object, kind schema.GroupVersionKind) {
 	if len(data) < rememberFrom || len(data) > rememberBytes {
 		return

@@ -20,12 +20,12 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// maxReason bounds what a quarantined object says about itself.
+// maxReason bounds the reason in a quarantined object.
 const maxReason = 512
 
 func newReader(data []byte) io.Reader { return bytes.NewReader(data) }
 
-// Quarantined says why an object is quarantined; empty if it is not.
+// Quarantined returns why an object is quarantined; empty if it is not.
 func Quarantined(obj runtime.Object) string {
 	o, err := meta.Accessor(obj)
 	if err != nil {
@@ -34,7 +34,7 @@ func Quarantined(obj runtime.Object) string {
 	return o.GetAnnotations()[policy.AnnotationQuarantined]
 }
 
-// refuseQuarantined keeps what a newer version has stored as it is.
+// RefuseQuarantined protects what a newer version has stored from being overwritten.
 func RefuseQuarantined(objects ...runtime.Object) field.ErrorList {
 	for _, obj := range objects {
 		if why := cmp.Or(Quarantined(obj), Unreadable(obj)); why != "" {
@@ -45,7 +45,7 @@ func RefuseQuarantined(objects ...runtime.Object) field.ErrorList {
 	return nil
 }
 
-// Unreadable says why a container denies to its namespace; empty if it does not.
+// Unreadable returns why a container denies in its namespace; empty if it does not.
 func Unreadable(obj runtime.Object) string {
 	o, err := meta.Accessor(obj)
 	if err != nil {
@@ -54,8 +54,7 @@ func Unreadable(obj runtime.Object) string {
 	return o.GetAnnotations()[policy.AnnotationUnreadable]
 }
 
-// CannotRead says why an object, or an entry of it, denies because it cannot be read; empty if there is nothing of the
-// kind.
+// CannotRead returns why an object, or an entry in it, denies because it cannot be read; empty if nothing does.
 func CannotRead(obj runtime.Object) string {
 	if why := Unreadable(obj); why != "" {
 		return why
@@ -79,8 +78,8 @@ func CannotRead(obj runtime.Object) string {
 	return ""
 }
 
-// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice, at any level:
-// each may deny. It also returns what the writer lists as harmless. Rules look after themselves.
+// unknownParts returns an error if a stored object has unknown or duplicate fields, at any level: each may deny. It
+// also returns what the writer lists as harmless. Rules handle their own unknown fields.
 func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 	kinds, _, err := Scheme.ObjectKinds(obj)
 	if err != nil {
@@ -103,7 +102,7 @@ func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 	return *list, nil
 }
 
-// repeated names an entry that is given twice, or has a name that no entry can have; empty if there is none.
+// repeated returns an entry that is duplicate, or has an invalid name; empty if there is none.
 func repeated(top parts, key string) string {
 	var names parts
 	if !top.one(key, &names) {
@@ -117,8 +116,8 @@ func repeated(top parts, key string) string {
 	return ""
 }
 
-// salvage makes of a stored object that cannot be read what is safe: who it is, what denies or protects, and nothing
-// that grants. It is false if the text does not tell what and where it is.
+// salvage reduces an unreadable stored object to what is safe: its identity, what denies or protects, and nothing that
+// grants. It returns false if the text does not identify the object.
 func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind, bool) {
 	var top parts
 	var version, kind string
@@ -130,7 +129,7 @@ func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind,
 	if err != nil {
 		return nil, gvk, false
 	}
-	whole := false // nothing of it means what this version takes it for
+	whole := false // none of it necessarily means what this version assumes
 	for _, g := range apiGroups {
 		if g.version.Group == gv.Group {
 			gvk = g.version.WithKind(kind)
@@ -174,7 +173,7 @@ func besides(found []stranger, entries string) bool {
 	return slices.ContainsFunc(found, func(s stranger) bool { return !strings.HasPrefix(s.path, "."+entries+"[]") })
 }
 
-// identify reads the metadata, or at least what the store needs of it.
+// identify reads the metadata, or at least the part that the store needs.
 func identify(obj runtime.Object, top parts) bool {
 	o, err := meta.Accessor(obj)
 	if err != nil {
@@ -196,7 +195,7 @@ func identify(obj runtime.Object, top parts) bool {
 	return o.GetName() != ""
 }
 
-// salvageFields reads each field on its own and leaves out what cannot be read.
+// salvageFields reads each field separately and leaves out unreadable ones.
 func salvageFields(obj runtime.Object, top parts) {
 	for key, values := range top {
 		if key == "metadata" || key == "apiVersion" || key == "kind" || len(values) != 1 {
@@ -215,7 +214,7 @@ func salvageFields(obj runtime.Object, top parts) {
 			}
 		}
 	}
-	// Which values and places a protection leaves alone may depend on what was not understood.
+	// Which values and places a protection exempts may depend on the part that was not understood.
 	switch a := obj.(type) {
 	case *policy.ProtectedAttribute:
 		a.ProtectedValues, a.UnlistedValues, a.Resources, a.Scope = nil, "", nil, policy.ScopeIncludeTemplates
@@ -226,9 +225,9 @@ func salvageFields(obj runtime.Object, top parts) {
 	}
 }
 
-// withholdsSomething reports whether a field permission may withhold a field and does not say which. Where it has a
-// field that is not known, or is of another version, nobody knows where it says that it withholds: the field that it
-// names is withheld unless it says that it is not.
+// withholdsSomething reports whether a field permission may withhold an unknown field. If it has an unknown field, or
+// another version, it is not known how it expresses that it withholds: then the field that it names is withheld unless
+// it says that it is not.
 func withholdsSomething(fp *policy.FieldPermission, top parts, whole bool) bool {
 	var fields parts
 	if !top.one("spec", &fields) || len(fields) == 0 {
@@ -249,8 +248,8 @@ func readable(obj runtime.Object, part any) bool {
 	return json.Unmarshal(text, obj) == nil // a copy has just taken it
 }
 
-// salvageExclusion keeps a field withheld if it is not clear from whom: quarantined, the permission covers nothing, and
-// what it withholds is withheld everywhere and always.
+// salvageExclusion keeps a field withheld if it is not clear from whom: a quarantined permission covers nothing, and
+// withholds its field everywhere and always.
 func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 	spec.ExclusiveWhen = ""
 	var fields parts
@@ -269,14 +268,14 @@ func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 	if !fields.one("templates", &templates) {
 		spec.Templates = []policy.FieldPermissionTemplate{{}} // one that cannot be read
 	}
-	spec.Keep = "" // what was not understood could be what keeps less
+	spec.Keep = "" // the part that was not understood could be what keeps less
 	var resources []string
 	if !fields.one("resources", &resources) || len(resources) == 0 {
 		spec.Resources = []string{everything}
 	}
 }
 
-// mark says in the object itself that it is quarantined, and why.
+// mark records in the object itself that it is quarantined, and why.
 func mark(obj runtime.Object, reason string) {
 	if o, err := meta.Accessor(obj); err == nil {
 		annotations := map[string]string{policy.AnnotationQuarantined: reason}
@@ -291,12 +290,12 @@ func mark(obj runtime.Object, reason string) {
 	if conditions == nil {
 		return
 	}
-	since := metav1.NewTime(time.Unix(0, 0)) // the same in every replica and at every reading
+	since := metav1.NewTime(time.Unix(0, 0)) // the same in every replica and for every read
 	meta.SetStatusCondition(conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Quarantined",
 		Message: "it grants nothing, and denies and protects without conditions: " + reason, LastTransitionTime: since})
 }
 
-// conditionsOf are the conditions of a kind, and which of them says that it takes effect as written.
+// conditionsOf returns the conditions of a kind, and which of them says that it takes effect as written.
 func conditionsOf(obj runtime.Object) (*[]metav1.Condition, string) {
 	switch o := obj.(type) {
 	case *policy.Policy:

@@ -15,21 +15,21 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// everything is what a list of verbs, kinds or URLs covers when it cannot be read and must not cover too little.
+// everything replaces a list of verbs, kinds or URLs that cannot be read and must not cover too little.
 const everything = "*"
 
 // damage is what is known about a stored container that cannot be read as it is.
 type damage struct {
 	reason string
-	// whole says that the container itself is not understood: it is of another version, or has a field that is not
-	// known and that may hold anything, entries that deny included.
+	// whole is true if the container itself is not understood: it is of another version, or has an unknown field that
+	// may hold anything, even entries that deny.
 	whole bool
-	// harmless are the fields that its writer calls so.
+	// harmless are the fields that its writer lists as harmless.
 	harmless paths
 }
 
-// salvagePolicy reads the roles of a policy one by one. Those that this version understands stay as they are, unless
-// the container itself is not understood.
+// salvagePolicy reads the roles of a policy one by one. Those that this version understands are unchanged, unless the
+// container itself is not understood.
 func salvagePolicy(p *policy.Policy, top parts, d damage) {
 	_ = top.one("lastModified", &p.LastModified)
 	var roles map[string]json.RawMessage
@@ -41,7 +41,7 @@ func salvagePolicy(p *policy.Policy, top parts, d damage) {
 		if p.Roles == nil {
 			p.Roles = map[string]policy.PolicyRole{}
 		}
-		if strings.ContainsRune(name, 0) { // such names mean something to the index
+		if strings.ContainsRune(name, 0) { // such names have a meaning in the index
 			unreadable(p, d.reason)
 			continue
 		}
@@ -59,8 +59,8 @@ func unreadable(o metav1.Object, reason string) {
 	o.SetAnnotations(annotations)
 }
 
-// salvageRole reads the rules of a role one by one. A field of the role that is not known may be a list of rules that
-// deny, so it counts as a rule that cannot be read.
+// salvageRole reads the rules of a role one by one. An unknown field of the role may be a list of deny rules, so it
+// counts as an unreadable rule.
 func salvageRole(name string, raw json.RawMessage, d damage) policy.PolicyRole {
 	var out policy.PolicyRole
 	var fields parts
@@ -71,7 +71,7 @@ func salvageRole(name string, raw json.RawMessage, d damage) policy.PolicyRole {
 	}
 	_ = fields.one("metadata", &out.ObjectMeta)
 	strange := len(roleShape().strangers(raw, ".roles[]", d.harmless)) > 0
-	// Of a list that is given twice, every rule counts: an allow rule grants nothing here anyway.
+	// If the list is duplicate, every rule counts: an allow rule grants nothing here anyway.
 	for _, values := range fields["rules"] {
 		var rules []json.RawMessage
 		if json.Unmarshal(values, &rules) != nil {
@@ -92,9 +92,9 @@ func salvageRole(name string, raw json.RawMessage, d damage) policy.PolicyRole {
 	return out
 }
 
-// salvageRule reads one rule. One that is not understood carries a field that no rule has, which quarantines it
-// wherever it is compiled: it grants nothing, or denies without a condition. What of a deny rule's extent cannot be
-// read is everything. It is false for something of which is not even clear whether it denies.
+// salvageRule reads one rule. One that is not understood gets a field that no rule has, which quarantines it wherever
+// it is compiled: it grants nothing, or denies without a condition. An unreadable part of a deny rule's extent counts
+// as everything. It returns false if it is not even clear whether the rule denies.
 func salvageRule(raw json.RawMessage, d damage, bad bool) (policy.PolicyRule, bool) {
 	var rule policy.PolicyRule
 	if err := json.Unmarshal(raw, &rule); err == nil && string(raw) != "null" {
@@ -151,8 +151,8 @@ func keepUnknown(rule *policy.PolicyRule, key string, value []byte) {
 	rule.Unrecognized[key] = runtime.RawExtension{Raw: value}
 }
 
-// salvageBindings reads role bindings one by one. One that is not understood is marked, so that only the deny rules of
-// its role hold; if it is not even clear for whom, they hold for everybody.
+// salvageBindings reads role bindings one by one. One that is not understood is marked, so only the deny rules of its
+// role apply; if it is not even clear to whom, they apply to all users.
 func salvageBindings(b *policy.PolicyBinding, top parts, d damage) {
 	_ = top.one("lastModified", &b.LastModified)
 	var entries map[string]json.RawMessage
@@ -180,7 +180,7 @@ func salvageBinding(raw json.RawMessage, d damage) policy.PolicyRoleBinding {
 	var fields parts
 	object := string(raw) != "null" && json.Unmarshal(raw, &fields) == nil
 	_ = fields.one("metadata", &out.ObjectMeta)
-	// Whichever role it is, it may deny: then everything is denied to its subjects.
+	// If the role is unknown, it may deny anything: then everything is denied to its subjects.
 	named := object && fields.one("roleName", &out.RoleName) && out.RoleName != ""
 	// A role of another kind, or an instant that cannot be read, is not understood.
 	clear := fields.one("spellings", &out.Spellings) && fields.one("roleRef", &out.RoleRef) && fields.one("notBefore", &out.NotBefore) && fields.one("notAfter", &out.NotAfter) && named
@@ -205,8 +205,8 @@ func salvageBinding(raw json.RawMessage, d damage) policy.PolicyRoleBinding {
 	return out
 }
 
-// mayNameSubjects reports whether fields that are not known may say whom a binding binds: it has no list of subjects,
-// or one of the two lists is missing and something else holds several values.
+// mayNameSubjects reports whether unknown fields may say whom a binding binds: it has no list of subjects, or one of
+// the two lists is missing and something else holds several values.
 func mayNameSubjects(fields parts, strange []stranger) bool {
 	users, groups := len(fields["userNames"]) > 0, len(fields["groupNames"]) > 0
 	switch {

@@ -17,7 +17,7 @@ import (
 
 var (
 	// Scheme knows our groups. Each Go type is registered as its external version and as the internal one, so
-	// that converting between them changes nothing.
+	// converting between them changes nothing.
 	Scheme = newScheme()
 
 	// Codecs encode and decode the groups.
@@ -27,7 +27,7 @@ var (
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 )
 
-// apiGroup is one group: its version, what registers it and its types.
+// apiGroup is one group: its version, its registration and its types.
 type apiGroup struct {
 	version     schema.GroupVersion
 	addToScheme func(*runtime.Scheme) error
@@ -41,7 +41,7 @@ var apiGroups = []apiGroup{
 	{access.SchemeGroupVersion, access.AddToScheme, access.KnownTypes},
 }
 
-// GroupVersions are the versions that are served, in the order in which APIGroupInfos returns them.
+// GroupVersions returns the served versions, in the order in which APIGroupInfos returns them.
 func GroupVersions() []schema.GroupVersion {
 	var all []schema.GroupVersion
 	for _, g := range apiGroups {
@@ -50,7 +50,7 @@ func GroupVersions() []schema.GroupVersion {
 	return all
 }
 
-// Groups are the API groups that are ours.
+// Groups returns our API groups.
 func Groups() []string {
 	var all []string
 	for _, g := range apiGroups {
@@ -76,7 +76,7 @@ func VersionedScheme() *runtime.Scheme {
 		utilruntime.Must(g.addToScheme(scheme))
 		utilruntime.Must(scheme.SetVersionPriority(g.version))
 	}
-	// What every API server speaks: options, and the types of discovery and of errors.
+	// What every API server needs: options, and the types of discovery and of errors.
 	v1 := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
 	scheme.AddUnversionedTypes(v1,
@@ -106,7 +106,7 @@ const (
 	SelectResource = "resource"
 )
 
-// permissionSelectors tells which field selectors there are; every other one is the caller's mistake.
+// permissionSelectors accepts the supported field selectors; every other one is a mistake of the caller.
 func permissionSelectors(label, value string) (string, string, error) {
 	switch label {
 	case SelectName, SelectResource:

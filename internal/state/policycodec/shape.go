@@ -17,22 +17,22 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// shape is what a stored value can have, at every level. Whatever is stored and has no place in it is not known to this
-// release, and may deny.
+// shape is what a stored value can have, at every level. Stored content outside the shape is not known to this release,
+// and may deny.
 type shape struct {
-	// names and fields are those of a struct. A struct without any has names that are empty, not nil.
+	// names and fields are the fields of a struct. For a struct without any, names is empty, not nil.
 	names  []string
 	fields []*shape
 	// each is the shape of the elements of a list or, with keyed, of the values of a map.
 	each  *shape
 	keyed bool
-	// open takes anything.
+	// open accepts anything.
 	open bool
-	// own marks a rule: it keeps its unknown fields itself, so one of them does not concern the rules beside it.
+	// own marks a rule: it keeps its unknown fields itself, so they do not affect other rules.
 	own bool
 }
 
-// shapeOf is the shape of a stored kind.
+// shapeOf returns the shape of a stored kind.
 func shapeOf(kind schema.GroupKind) *shape { return storedShapes()[kind] }
 
 var storedShapes = sync.OnceValue(func() map[schema.GroupKind]*shape {
@@ -51,7 +51,7 @@ var (
 	ruleShape        = sync.OnceValue(func() *shape { return newShape(reflect.TypeFor[policy.PolicyRule]()) })
 )
 
-// newShape reads the shape from a Go type. What a type that decodes itself accepts beyond its fields is here, too.
+// newShape reads the shape from a Go type. It also includes what a type with its own decoder accepts beyond its fields.
 func newShape(t reflect.Type) *shape {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
@@ -96,7 +96,7 @@ func (s *shape) addFields(t reflect.Type) {
 	}
 }
 
-// field is the shape of a field; nil if there is none of that name.
+// field returns the shape of a field; nil if there is none of that name.
 func (s *shape) field(name string) *shape {
 	if i := slices.Index(s.names, name); i >= 0 {
 		return s.fields[i]
@@ -104,7 +104,7 @@ func (s *shape) field(name string) *shape {
 	return nil
 }
 
-// has reports whether the path is that of a known field, in whatever case its names are written.
+// has reports whether the path is that of a known field, ignoring the case of names.
 func (s *shape) has(path string) bool {
 	rest := path
 	for rest != "" {
@@ -138,13 +138,12 @@ func (s *shape) has(path string) bool {
 	return path != ""
 }
 
-// stranger is a field of a stored object that its kind does not have, that is given twice, or that holds nothing where
-// an entry has to be.
+// stranger is a field of a stored object that is unknown, duplicate, or empty where an entry is required.
 type stranger struct {
 	// path has empty brackets in place of keys and positions; shown has them.
 	path, shown string
 	value       json.RawMessage
-	// known says that a field of this name exists, in this case or another: such a field is never harmless.
+	// known is true if a field of this name exists, ignoring case: such a field is never harmless.
 	known bool
 }
 
@@ -158,8 +157,8 @@ func (s stranger) holdsSeveral() bool {
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
-// strangers lists what the value has beyond the shape and what is not harmless, in a stable order. A known field of
-// another type is not among them: it is an error of decoding.
+// strangers lists what the value has beyond the shape and is not harmless, in a stable order. A known field of another
+// type is not among them: it is an error of decoding.
 func (s *shape) strangers(raw json.RawMessage, at string, harmless paths) (found []stranger) {
 	s.look(raw, at, at, func(one stranger) {
 		if !harmless.cover(one) {
@@ -183,7 +182,7 @@ func (s *shape) look(raw json.RawMessage, path, shown string, report func(strang
 		if json.Unmarshal(text, &values) != nil {
 			return
 		}
-		if !s.keyed { // one object in place of a list of them, which some lists accept
+		if !s.keyed { // one object instead of a list of them, which some lists accept
 			s.each.look(text, path+"[]", shown, report)
 			return
 		}

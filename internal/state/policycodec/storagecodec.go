@@ -11,9 +11,9 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// StorageCodec is what the groups are stored with: JSON, in their only version. What it cannot read as such it
-// quarantines instead of failing: a list fails as a whole if one of its objects cannot be decoded, so that one bad
-// object would freeze every other, revocations included (SV-8).
+// StorageCodec returns the codec of stored objects: JSON, in their only version. It quarantines objects that it cannot
+// read instead of failing: a list fails as a whole if one of its objects cannot be decoded, so one bad object would
+// freeze every other, revocations included (SV-8).
 //
 // There is one, so that what was decoded for one purpose is known for the next.
 func StorageCodec() runtime.Codec { return theStorageCodec() }
@@ -28,8 +28,7 @@ type storageCodec struct {
 }
 
 // Decode reads a stored object. An object that a newer version has stored, or that does not have the shape of its kind,
-// comes back marked and reduced to what is safe to know about it. Only what does not even tell its kind and name is an
-// error.
+// is returned marked and reduced to what is safe. It only fails if the bytes do not even contain kind and name.
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if defaults == nil {
 		if known := c.memory.recall(data); known != nil {
@@ -46,7 +45,7 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	return obj, gvk, err
 }
 
-// Peek is Decode for a caller that only reads: the object may be another's.
+// Peek is Decode for a caller that only reads: the object may be shared.
 func (c storageCodec) Peek(data []byte) (runtime.Object, error) {
 	if known := c.memory.recall(data); known != nil {
 		return known.object, nil
@@ -77,7 +76,7 @@ func (c storageCodec) read(data []byte, defaults *schema.GroupVersionKind, into 
 	return saved, &kind, nil
 }
 
-// given is the object itself, or what was to become it if that is of its type.
+// given returns the object, copied into the target if that has its type.
 func given(object, into runtime.Object) (runtime.Object, bool) {
 	if into == nil {
 		return object, true
@@ -90,7 +89,7 @@ func given(object, into runtime.Object) (runtime.Object, bool) {
 	return into, true
 }
 
-// readRules removes from the rules what their writer calls harmless, and what only the server notes in a rule.
+// readRules removes from the rules what their writer lists as harmless, and what only the server records in a rule.
 func readRules(obj runtime.Object, harmless paths) {
 	p, ok := obj.(*policy.Policy)
 	if !ok {
@@ -104,10 +103,11 @@ func readRules(obj runtime.Object, harmless paths) {
 	}
 }
 
-// claimedField stands for a field of a stored rule that only the server gives to rules. It is as unknown as any other.
+// claimedField stands for a field of a stored rule that only the server adds to rules. It counts as unknown like any
+// other.
 const claimedField = "claimed"
 
-// disown takes from a stored rule what only the server notes in rules.
+// disown removes from a stored rule what only the server records in rules.
 func disown(rule *policy.PolicyRule) {
 	for _, name := range []string{policy.UnreadableField, policy.QuarantinedField} {
 		if value, claimed := rule.Unrecognized[name]; claimed {
@@ -117,7 +117,7 @@ func disown(rule *policy.PolicyRule) {
 	}
 }
 
-// parts are the values of a JSON object by key, with every value of a key that is given more than once.
+// parts are the values of a JSON object by key, with every value of a duplicate key.
 type parts map[string][]json.RawMessage
 
 func (p *parts) UnmarshalJSON(data []byte) error {
@@ -145,8 +145,8 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// one decodes the only value of a key. It is false if there are several or it is not of that type; a key that is not
-// there is fine and leaves the target alone.
+// one decodes the only value of a key. It returns false if there are several values or the value has another type; a
+// missing key is fine and leaves the target unchanged.
 func (p parts) one(key string, target any) bool {
 	switch values := p[key]; len(values) {
 	case 0:

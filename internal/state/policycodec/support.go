@@ -16,8 +16,8 @@ import (
 
 // FieldSupport knows which fields the replicas of this server know.
 type FieldSupport interface {
-	// NeedFields is an error if a replica does not know one of the fields. Otherwise a replica that starts later does
-	// not serve unless it knows them.
+	// NeedFields returns an error if a replica does not know one of the fields. Otherwise a replica that starts later
+	// does not serve unless it knows them.
 	NeedFields(ctx context.Context, fields []string) error
 }
 

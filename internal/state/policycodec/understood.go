@@ -16,10 +16,10 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// encrypted begins what was stored with an EncryptionConfiguration; only the server has its keys.
+// encrypted is the prefix of data stored with an EncryptionConfiguration; only the server has its keys.
 const encrypted = "k8s:enc:"
 
-// StoredKinds are the kinds of ours that are stored, by the part of their keys behind the prefix: group and resource.
+// StoredKinds returns our stored kinds, by the part of their keys after the prefix: group and resource.
 func StoredKinds() map[string]schema.GroupVersionKind {
 	p, a, x := policy.SchemeGroupVersion, audit.SchemeGroupVersion, access.SchemeGroupVersion
 	return map[string]schema.GroupVersionKind{
@@ -38,17 +38,18 @@ func StoredKinds() map[string]schema.GroupVersionKind {
 	}
 }
 
-// Stored is an object of ours as it lies in etcd.
+// Stored is one of our objects as stored in etcd.
 type Stored struct {
 	Resource, Namespace, Name string
-	// Problems are what this release does not understand about it, and how it treats that; none if it is understood.
+	// Problems lists what this release does not understand about it, and how it treats that; empty if it understands
+	// everything.
 	Problems []string
-	// Encrypted says that it was not looked at.
+	// Encrypted is true if it was not checked because it is encrypted.
 	Encrypted bool
 }
 
 // Understand reads what is stored under a key, below the prefix that the server stores everything under (/registry). It
-// is false for what is not ours.
+// returns false for objects that are not ours.
 func Understand(prefix, key string, data []byte) (Stored, bool) {
 	rest, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "/")+"/")
 	parts := strings.SplitN(rest, "/", 3)
@@ -83,8 +84,8 @@ func Understand(prefix, key string, data []byte) (Stored, bool) {
 	return s, true
 }
 
-// onlyIgnored lists the fields that are not known and that the writer lists as harmless. Nothing goes wrong with them
-// but that the next write loses them, which is reason enough to ask before a downgrade.
+// onlyIgnored lists the unknown fields that the writer lists as harmless. They only get lost at the next write, which
+// is reason enough to ask before a downgrade.
 func onlyIgnored(data []byte, kind schema.GroupKind) (problems []string) {
 	var top parts
 	if json.Unmarshal(data, &top) != nil {

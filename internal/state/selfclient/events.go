@@ -11,21 +11,22 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// Events tells people who look at an object with `kubectl describe`, or at the events of its namespace, what is wrong
-// with it. A reader of events may not be allowed to read the object: a message names what it is about and never
-// quotes it.
+// Events reports what is wrong with an object, for people who use `kubectl describe` or read the events of its
+// namespace. A reader of events may not be allowed to read the object, so a message names the object but never quotes
+// it.
 type Events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder
 }
 
-// NewEvents keeps what it is told for itself until it is started.
+// NewEvents returns Events that discard everything until they are started.
 func NewEvents() *Events {
 	broadcaster := record.NewBroadcaster()
 	return &Events{broadcaster: broadcaster, recorder: broadcaster.NewRecorder(policycodec.Scheme, corev1.EventSource{Component: "proviso"})}
 }
 
-// Start writes events until the context ends. What happened before is not told: it is in the status of the object, too.
+// Start writes events until the context ends. Earlier events are not written: the status of the object has the
+// information, too.
 func (e *Events) Start(ctx context.Context, clients *Clients) error {
 	client, err := clients.Kubernetes()
 	if err != nil {
@@ -39,12 +40,12 @@ func (e *Events) Start(ctx context.Context, clients *Clients) error {
 	return nil
 }
 
-// Inform tells what became of an object.
+// Inform reports what happened to an object.
 func (e *Events) Inform(obj runtime.Object, reason, message string) {
 	e.recorder.Event(obj, corev1.EventTypeNormal, reason, message)
 }
 
-// Warn tells that something is wrong with an object.
+// Warn reports that something is wrong with an object.
 func (e *Events) Warn(obj runtime.Object, reason, message string) {
 	e.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
 }

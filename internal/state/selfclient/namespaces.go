@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/internal/state/namespacegc"
 )
 
-// Namespaces says which namespaces there are.
+// Namespaces knows the existing namespaces.
 type Namespaces struct {
 	lister  corelisters.NamespaceLister
 	clients *Clients
@@ -19,7 +19,7 @@ type Namespaces struct {
 
 var _ namespacegc.Namespaces = (*Namespaces)(nil)
 
-// Namespaces knows what a lister knows, and asks the server where that is not enough.
+// Namespaces uses a lister, and asks the server where that is not enough.
 func (c *Clients) Namespaces(lister corelisters.NamespaceLister) *Namespaces {
 	return &Namespaces{lister: lister, clients: c}
 }

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// ownKey is a key because clients stand below requests, and it is set before a request has its state.
+// ownKey is a context key because clients do not know requests, and it is set before a request has its State.
 type ownKey struct{}
 
-// AsServer marks a request as one that the server makes for its own policy. The controllers that run beside it use the
-// same loopback identity, and see what everybody sees.
+// AsServer marks a request as one that the server makes for its own policy. The controllers in the same process use the
+// same loopback identity, but see what every user sees.
 func AsServer(ctx context.Context) context.Context { return context.WithValue(ctx, ownKey{}, true) }
 
 // IsServer reports whether a request is one of those.

@@ -20,7 +20,7 @@ type Stored struct {
 	dynamic  func() (dynamic.Interface, error)
 }
 
-// Stored reads what is stored.
+// Stored returns a reader of stored objects.
 func (c *Clients) Stored() *Stored {
 	return &Stored{
 		clients:  c,
@@ -29,13 +29,13 @@ func (c *Clients) Stored() *Stored {
 	}
 }
 
-// List gives the metadata of at most so many objects, and whether there are more.
+// List returns the metadata of at most limit objects, and whether there are more.
 func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) ([]metav1.PartialObjectMetadata, bool, error) {
 	client, err := s.metadata()
 	if err != nil {
 		return nil, false, err
 	}
-	// A page is a consistent read; what is left of it would only be counted.
+	// A page is a consistent read; only whether more follow is needed.
 	list, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: int64(limit)})
 	if err != nil {
 		return nil, false, s.clients.Explained(err)
@@ -43,7 +43,7 @@ func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource,
 	return list.Items, list.Continue != "" || len(list.Items) > limit, nil
 }
 
-// Objects gives at most so many objects of all namespaces, and whether there are more.
+// Objects returns at most limit objects of all namespaces, and whether there are more.
 func (s *Stored) Objects(ctx context.Context, resource schema.GroupVersionResource, limit int) ([]unstructured.Unstructured, bool, error) {
 	client, err := s.dynamic()
 	if err != nil {
@@ -66,10 +66,10 @@ func (s *Stored) Get(ctx context.Context, resource schema.GroupVersionResource, 
 	return object, s.clients.Explained(err)
 }
 
-// ErrMayNotRead is that the server beside which this one stands does not let it read objects.
+// ErrMayNotRead means that the server beside this one does not let it read objects.
 var ErrMayNotRead = errors.New("the sidecar may not read objects; `proviso sidecar init --read-objects` lets it")
 
-// Explained says what to do about an error of reading an object.
+// Explained adds a remedy to an error of reading an object.
 func (c *Clients) Explained(err error) error {
 	if c.config != c.own && apierrors.IsForbidden(err) {
 		return ErrMayNotRead

@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// AccessesConfig says what the index of access requests is made of.
+// AccessesConfig configures the index of access requests.
 type AccessesConfig struct {
 	Source          Source
 	MasterNamespace string
@@ -23,8 +23,8 @@ type AccessesConfig struct {
 	Limits          ruleset.Limits
 }
 
-// Accesses is the part that keeps the index of what can be asked for and what was granted. There are few rules, and few
-// requests that have not ended: every change compiles them all.
+// Accesses is the part with the index of what users can ask for and what was granted. There are few rules and few
+// active requests, so every change compiles all of them.
 type Accesses struct {
 	cfg    AccessesConfig
 	synced []cache.InformerSynced
@@ -33,7 +33,7 @@ type Accesses struct {
 	index  *access.Index
 
 	rules, requests, namespaces Objects
-	// roles are the roles that rules name, as the index was made of them.
+	// roles are the roles that rules name, as used to build the index.
 	roles map[ruleset.RoleRef]*ruleset.Definition
 }
 
@@ -45,7 +45,7 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 		a.dirty.Store(true)
 		changed()
 	}
-	ifAsked := func(any) { // most servers have no rules: nothing depends on what they would name
+	ifAsked := func(any) { // most servers have no rules: then nothing depends on the roles
 		if a.rules != nil && len(a.rules.GetIndexer().ListKeys()) > 0 {
 			touch(nil)
 		}
@@ -109,7 +109,7 @@ func (a *Accesses) Apply(next *Snapshot) {
 	next.Access = a.index
 }
 
-// rolesDiffer reports whether a role that was looked at is another one by now.
+// rolesDiffer reports whether a role that the index uses has changed.
 func (a *Accesses) rolesDiffer(in *ruleset.Index) bool {
 	for ref, was := range a.roles {
 		if in.Definition(ref) != was {
@@ -119,7 +119,7 @@ func (a *Accesses) rolesDiffer(in *ruleset.Index) bool {
 	return false
 }
 
-// build is nil if there is no rule: then nothing can be asked for, and nothing is granted.
+// build returns nil if there is no rule: then nothing can be asked for, and nothing is granted.
 func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 	a.roles = map[ruleset.RoleRef]*ruleset.Definition{}
 	in := access.Input{MasterNamespace: a.cfg.MasterNamespace, Kinds: a.served.Kinds(), CompileRule: a.cfg.CompileRule, Limits: a.cfg.Limits, Namespaces: a}

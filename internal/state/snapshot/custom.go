@@ -11,9 +11,9 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// CustomLists is what definitions make the server serve. It does not wait until a definition is established: rules by
-// kind know the kind before the first object can exist. Definitions whose names were accepted come first, so that one
-// that claims the kind of another does not get its say.
+// CustomLists returns what definitions make the server serve. It does not wait until a definition is established, so
+// rules by kind know the kind before the first object can exist. Definitions whose names were accepted come first, so
+// one that claims the kind of another has no effect.
 func CustomLists(definitions []*apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	definitions = slices.Clone(definitions)
 	slices.SortFunc(definitions, func(a, b *apiextensions.CustomResourceDefinition) int {
@@ -38,18 +38,18 @@ func holds(d *apiextensions.CustomResourceDefinition, condition apiextensions.Cu
 	})
 }
 
-// CustomKind is the kind that a definition gives its resource: the accepted one, once there is one.
+// CustomKind returns the kind that a definition gives its resource: the accepted one, once there is one.
 func CustomKind(d *apiextensions.CustomResourceDefinition) string {
 	return cmp.Or(d.Status.AcceptedNames.Kind, d.Spec.Names.Kind)
 }
 
-// unlisted are the verbs of a definition of which no version is served. What was stored before still is, and a rule
-// about its kind still means it; it goes with the definition, and the garbage collector looks at it again when it is
-// served again.
+// unlisted are the verbs of a definition without a served version. Its objects are still stored, and rules about its
+// kind still apply to them; they are deleted with the definition, and the garbage collector processes them again when
+// they are served again.
 var unlisted = metav1.Verbs{"delete"}
 
-// customLists is what one definition makes the server serve, in the order in which Kubernetes prefers versions. It does
-// not ask how the group ranks its versions, which others have a say in.
+// customLists returns what one definition makes the server serve, in the order in which Kubernetes prefers versions. It
+// does not use the group's ranking of versions, which other servers can influence.
 func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	kind, plural := CustomKind(d), d.Spec.Names.Plural
 	var serves metav1.Verbs

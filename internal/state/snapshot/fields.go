@@ -15,15 +15,15 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// FieldsConfig says what the table of field permissions is made of.
+// FieldsConfig configures the table of field permissions.
 type FieldsConfig struct {
 	// Source has the declarations at run time and the definitions of custom resources.
 	Source Source
-	// Read tells what a definition declares.
+	// Read returns what a definition declares.
 	Read func(definition any) CustomFields
-	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
+	// Expressions compiles CEL. Like CompileRule of rules, it must be fast.
 	Expressions fieldperm.Expressions
-	// Kept is what Read looks at besides; nil if that is nothing.
+	// Kept is what else Read looks at; may be nil.
 	Kept Kept
 	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
 	Warmer *Warmer
@@ -35,16 +35,16 @@ type Kept interface {
 	OnChange(func())
 }
 
-// CustomFields is what the definition of a custom resource has to say about field permissions.
+// CustomFields is what the definition of a custom resource declares about field permissions.
 type CustomFields struct {
 	Declared []fieldperm.Declaration
-	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
+	// Resource has its scale field at Scale, which may differ between versions; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
-	// Templates are those of pods that its objects have.
+	// Templates are the pod templates in its objects.
 	Templates []fieldperm.Template
-	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others
-	// withhold nobody knows, so that writing the resource then takes a right that is granted for the whole cluster.
+	// Problem is set if some declarations cannot be read; the readable ones are included. It is unknown which fields
+	// the others withhold, so writing the resource then requires a right that is granted for the whole cluster.
 	Problem string
 }
 
@@ -52,8 +52,8 @@ func (c CustomFields) isEmpty() bool {
 	return len(c.Declared) == 0 && c.Scale == nil && len(c.Templates) == 0 && c.Problem == ""
 }
 
-// Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and
-// mostly without anything that concerns it: only what they declare is compared.
+// Fields is the part with the table of field permissions. Custom resource definitions change often, mostly in
+// irrelevant ways, so only their declarations are compared.
 type Fields struct {
 	cfg    FieldsConfig
 	synced []cache.InformerSynced
@@ -61,7 +61,7 @@ type Fields struct {
 	table  *fieldperm.Table
 	shadow []ShadowFields
 	issues []fieldperm.Issue
-	// version is that of the definitions when they were looked at last, and declared what was found then.
+	// version is the version of the definitions when they were last read, and declared what was found then.
 	version  string
 	declared map[string]declared
 	// permissions and definitions are nil if there are none.
@@ -150,14 +150,14 @@ func (f *Fields) Apply(next *Snapshot) {
 	next.Fields, next.Shadow.Fields = f.table, f.shadow
 }
 
-// declared is what a version of a definition says.
+// declared is what one version of a definition declares.
 type declared struct {
 	version string
 	fields  CustomFields
 }
 
-// redeclared reports whether the definitions say something else than when they were looked at last. Their events come
-// through a queue: what has arrived, only they themselves can say (TR-13).
+// redeclared reports whether the definitions declare something else than when they were last read. Their events come
+// through a queue, so only the definitions themselves show what has arrived (TR-13).
 func (f *Fields) redeclared() (changed bool) {
 	if f.definitions == nil {
 		return false

@@ -10,15 +10,15 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// What restricts a namespace belongs to that namespace and not to its name (PO-20). It denies until the namespace
-// object is gone, and counts in no namespace of the same name that is made later.
+// Policy that restricts a namespace belongs to that namespace and not to its name (PO-20). It denies until the
+// namespace object is gone, and does not apply to a later namespace of the same name.
 
-// effect is what of an object counts.
+// effect says which part of an object counts.
 type effect uint8
 
 const (
 	nothing effect = iota
-	denials        // what it denies or protects, and nothing that it grants
+	denials        // what it denies or protects, but nothing that it grants
 	everything
 )
 
@@ -38,8 +38,8 @@ func newPlaces(master string, namespaces Objects) *places {
 	return &places{master: master, namespaces: namespaces.GetIndexer(), dead: map[types.UID]bool{}}
 }
 
-// of tells what of an object counts. One whose namespace is not known, or is another one, may be newer than what is
-// known here or left over from before: it denies until the server has looked.
+// of returns which part of an object counts. If its namespace is not known, or is a different one, the object may be
+// newer than what is known here, or left over: it denies until the server has checked.
 func (p *places) of(object metav1.Object) effect {
 	switch {
 	case p == nil || object.GetNamespace() == "" || object.GetNamespace() == p.master:
@@ -56,21 +56,21 @@ func (p *places) of(object metav1.Object) effect {
 	return denials
 }
 
-// bury notes that the namespace of an object is gone, if it was that one.
+// bury records that the namespace of an object is gone, if the object belonged to that one.
 func (p *places) bury(object metav1.Object, gone *corev1.Namespace) {
 	if gone.Name != p.master && policyv1alpha1.BelongsTo(object, gone.UID, gone.CreationTimestamp) {
 		p.dead[object.GetUID()] = true
 	}
 }
 
-// forget drops what is known of an object that is deleted.
+// forget drops what is known about a deleted object.
 func (p *places) forget(object any) {
 	if o, ok := object.(metav1.Object); ok && p != nil {
 		delete(p.dead, o.GetUID())
 	}
 }
 
-// placed is the change that an object makes, by what of it counts.
+// placed returns the change for an object, according to the part of it that counts.
 func placed[T ruleset.Object](p *places, object T) ruleset.Change {
 	switch o := any(object).(type) {
 	case *policyv1alpha1.Policy:
@@ -88,7 +88,7 @@ func placed[T ruleset.Object](p *places, object T) ruleset.Change {
 	return ruleset.Put(object)
 }
 
-// follow lets policies count as their namespaces come and go.
+// follow updates which policies count when namespaces are created and deleted.
 func (r *Rules) follow(namespaces Objects) error {
 	synced, err := followNamespaces(namespaces, func(name string, gone *corev1.Namespace) {
 		for _, placed := range r.placed {
@@ -113,8 +113,8 @@ func (r *Rules) follow(namespaces Objects) error {
 	return err
 }
 
-// followNamespaces calls changed when a namespace has come, or has gone: then with what it was. A source that missed a
-// deletion tells of an update to another UID.
+// followNamespaces calls changed when a namespace was created, or was deleted: then with its last state. A source that
+// missed a deletion reports an update to another UID.
 func followNamespaces(namespaces Objects, changed func(name string, gone *corev1.Namespace)) (cache.InformerSynced, error) {
 	if namespaces == nil {
 		return nil, nil

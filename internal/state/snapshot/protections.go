@@ -13,17 +13,18 @@ import (
 	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
-// ProtectionsConfig says what the index is made of.
+// ProtectionsConfig configures the index.
 type ProtectionsConfig struct {
-	// Source has the protected attributes and, unless that is not looked at, the namespaces that they belong to.
+	// Source has the protected attributes and, if that matters, the namespaces that they belong to.
 	Source Source
-	// ExemptUsers and ExemptGroups copy what was already admitted, beyond the built-in controllers.
+	// ExemptUsers and ExemptGroups are identities that copy what was already admitted, in addition to the built-in
+	// controllers.
 	ExemptUsers, ExemptGroups []string
 	MasterNamespace           string
 }
 
-// Protections is the part that keeps the index of protected attributes. There are few of them and they change rarely:
-// every change compiles them all.
+// Protections is the part with the index of protected attributes. There are few of them and they change rarely, so
+// every change compiles all of them.
 type Protections struct {
 	cfg    ProtectionsConfig
 	synced []cache.InformerSynced
@@ -96,7 +97,7 @@ func NewProtections(cfg ProtectionsConfig, changed func()) (*Protections, error)
 	return p, err
 }
 
-// counts is false for what has outlived its namespace.
+// counts is false for an object that has outlived its namespace.
 func (p *Protections) counts(a *policyv1alpha1.ProtectedAttribute) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,11 +14,11 @@ type Resource struct {
 	Namespaced bool
 	// Deletable reports that users, and so the garbage collector, can delete its objects one by one.
 	Deletable bool
-	// Unlisted: objects may be stored, and at the moment nobody can list them.
+	// Unlisted: objects may be stored, but at the moment they cannot be listed.
 	Unlisted bool
 }
 
-// Resources are those that are served and can be listed, and those that are stored and not served now.
+// Resources are the served resources that can be listed, and the stored ones that are not served now.
 type Resources []Resource
 
 // NewResources reads discovery, in which the preferred version of a group comes first.

@@ -7,8 +7,8 @@ import (
 	"proviso.dev/proviso/internal/engine/revision"
 )
 
-// Revision is how new a snapshot is, with the token that callers get. Snapshots in a row that are as new as each other
-// have the same one.
+// Revision is how recent a snapshot is, with the token that callers get. Consecutive snapshots that are equally recent
+// share one.
 type Revision struct {
 	Vector revision.Vector
 	token  func() string
@@ -21,7 +21,7 @@ func (r *Revision) at(v revision.Vector) *Revision {
 	return &Revision{Vector: v, token: sync.OnceValue(v.Token)}
 }
 
-// Token is made when it is first asked for; empty if nobody knows how new the snapshot is.
+// Token is built when it is first asked for; empty if it is not known how recent the snapshot is.
 func (r *Revision) Token() string {
 	if r == nil || len(r.Vector) == 0 {
 		return ""
@@ -29,7 +29,7 @@ func (r *Revision) Token() string {
 	return r.token()
 }
 
-// Follow lets the source say how new snapshots are. Call it before Run.
+// Follow sets the source that knows how recent snapshots are. Call it before Run.
 func (s *Store) Follow(source Dated) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 )
 
-// Revocations is the part that keeps which narrowed tokens have ended before their time. There are few of them.
+// Revocations is the part with the revoked narrowed tokens. There are few of them.
 type Revocations struct {
 	objects Objects
 	synced  cache.InformerSynced

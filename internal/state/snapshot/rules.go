@@ -10,16 +10,15 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// RulesConfig says what the rules are made of.
+// RulesConfig configures the index of rules.
 type RulesConfig struct {
-	// Source has the policies, the objects of RBAC and, unless that is not looked at, the namespaces that policies
-	// belong to.
+	// Source has the policies, the objects of RBAC and, if that matters, the namespaces that policies belong to.
 	Source          Source
 	MasterNamespace string
-	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and
-	// must not take long: see rulecondition.Compiler.
+	// CompileRule compiles the conditions of rules. It is called while a snapshot is built, for which others wait, so
+	// it must be fast: see rulecondition.Compiler.
 	CompileRule ruleset.CompileRule
-	// Conditions are those that were compiled, for the Warmer.
+	// Conditions are the compiled conditions, for the Warmer.
 	Conditions Conditions
 	// Warmer compiles conditions before requests need them; nil leaves it to the requests.
 	Warmer *Warmer
@@ -29,19 +28,19 @@ type RulesConfig struct {
 
 // Conditions are the conditions of rules, as far as they were compiled.
 type Conditions interface {
-	// Broken reports whether it is known by now that the condition of a rule does not compile.
+	// Broken reports whether the condition of a rule is already known not to compile.
 	Broken(*policyv1alpha1.PolicyRule) bool
 }
 
-// Rules is the part that keeps the index of Policy and RBAC. The first index is built at once when everything is known;
-// from then on each change costs what it changes.
+// Rules is the part with the index of Policy and RBAC. The first index is built when everything is known; from then on
+// the cost of a change is proportional to its size.
 type Rules struct {
 	cfg     RulesConfig
 	changed func()
 	synced  []cache.InformerSynced
 	// placed are the policies, which belong to a namespace.
 	placed []Objects
-	// base is the source that this one came from, if it did, and from the index of it.
+	// base is the source from which this one was derived, if any, and from its index.
 	base Source
 	from *ruleset.Index
 
@@ -132,8 +131,8 @@ func watch[T ruleset.Object](r *Rules, kind Kind, objects Objects) error {
 	return nil
 }
 
-// since deletes what the source that this one came from had, and returns what both have. What of a policy counts can
-// depend on more than the policy: it is put again.
+// since deletes what only the base source had, and returns what both have. Which part of a policy counts can depend on
+// more than the policy, so policies are put again.
 func since[T ruleset.Object](r *Rules, kind Kind, objects Objects) (known map[any]bool, err error) {
 	if r.base == nil {
 		return nil, nil
@@ -167,8 +166,8 @@ func put[T ruleset.Object](r *Rules, obj any) {
 	}
 }
 
-// addNow adds a change that depends on which namespaces there are. It is made while no other is added, so that the last
-// one has seen the newest.
+// addNow adds a change that depends on the existing namespaces. It is built while no other is added, so the last change
+// has seen the newest namespaces.
 func (r *Rules) addNow(change func() ruleset.Change) {
 	r.mu.Lock()
 	r.pending = append(r.pending, change())

@@ -9,10 +9,10 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// SelectableFields are the fields that custom resources can be listed by (selectableFields of a version). A selector is
-// about the version of the request and a condition about the preferred one: only without a conversion webhook is a
-// field the same in both, so that what has one is left out. So is a field whose name or type would not be read the same
-// way in a condition.
+// SelectableFields returns the fields by which custom resources can be listed (selectableFields of a version). A
+// selector is about the version of the request and a condition about the preferred one. Only without a conversion
+// webhook is a field the same in both, so resources with one are left out. So is a field whose name or type would not
+// be read the same way in a condition.
 func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupVersionResource][]expr.SelectableField {
 	all := map[schema.GroupVersionResource][]expr.SelectableField{}
 	for _, d := range definitions {
@@ -33,8 +33,8 @@ func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map
 	return all
 }
 
-// ConvertedResources are the custom resources whose versions a webhook converts. It may give the versions of one object
-// different labels.
+// ConvertedResources returns the custom resources whose versions a webhook converts. The webhook may give the versions
+// of one object different labels.
 func ConvertedResources(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]bool {
 	all := map[schema.GroupResource]bool{}
 	for _, d := range definitions {
@@ -47,7 +47,7 @@ func ConvertedResources(definitions []*apiextensions.CustomResourceDefinition) m
 
 var fieldTypes = map[string]expr.FieldType{"string": expr.StringField, "integer": expr.IntField, "boolean": expr.BoolField}
 
-// typeOf is the type of the field at a simple path, .spec.color.
+// typeOf returns the type of the field at a simple path, .spec.color.
 func typeOf(v *apiextensions.CustomResourceDefinitionVersion, path string) (expr.FieldType, bool) {
 	rest, simple := strings.CutPrefix(path, ".")
 	if !simple || strings.ContainsAny(rest, "[]'\"\\") || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {

@@ -17,22 +17,22 @@ type Served struct {
 	kinds    *ruleset.Kinds
 	own      map[schema.GroupResource]string
 	versions map[schema.GroupKind]string
-	// selectable are the fields that custom resources can be listed by, beside those that all can.
+	// selectable are the fields by which custom resources can be listed, in addition to the common ones.
 	selectable map[schema.GroupVersionResource][]expr.SelectableField
-	// converted are the custom resources whose versions a webhook converts, and which may differ in anything.
+	// converted are the custom resources whose versions a webhook converts, so they may differ in anything.
 	converted map[schema.GroupResource]bool
 	// shapes are the custom resources whose versions have different schemas.
 	shapes map[schema.GroupResource]Shapes
-	// clusterScoped are the resources of others that belong to no namespace.
+	// clusterScoped are the cluster-scoped resources of other servers.
 	clusterScoped []schema.GroupResource
-	// namespaced are all that belong to one.
+	// namespaced are all resources that belong to a namespace.
 	namespaced map[schema.GroupResource]bool
 }
 
 // Namespaced reports whether a resource is known to belong to a namespace.
 func (s *Served) Namespaced(gr schema.GroupResource) bool { return s != nil && s.namespaced[gr] }
 
-// Selectable are the fields that a custom resource can be listed by in a version.
+// Selectable returns the fields by which a custom resource can be listed in a version.
 func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableField {
 	if s == nil {
 		return nil
@@ -52,7 +52,7 @@ func isSubresource(name string) bool {
 	return false
 }
 
-// Kinds is the mapping that rules are compiled with.
+// Kinds returns the mapping with which rules are compiled.
 func (s *Served) Kinds() *ruleset.Kinds {
 	if s == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *Served) Kinds() *ruleset.Kinds {
 	return s.kinds
 }
 
-// PreferredVersion is the version in which conditions see a kind, or "" if it is not served.
+// PreferredVersion returns the version in which conditions see a kind, or "" if it is not served.
 func (s *Served) PreferredVersion(gk schema.GroupKind) string {
 	if s == nil {
 		return ""
@@ -68,8 +68,8 @@ func (s *Served) PreferredVersion(gk schema.GroupKind) string {
 	return s.versions[gk]
 }
 
-// Seen is a kind in the version in which a condition sees it, whatever version the request uses: the one the condition
-// is written for or, if apiVersion is empty, the preferred one.
+// Seen returns a kind in the version in which a condition sees it, whatever version the request uses: the one for which
+// the condition is written or, if apiVersion is empty, the preferred one.
 func (s *Served) Seen(kind schema.GroupVersionKind, apiVersion string) (schema.GroupVersionKind, error) {
 	kind.Version = apiVersion
 	if kind.Version == "" {
@@ -80,7 +80,7 @@ func (s *Served) Seen(kind schema.GroupVersionKind, apiVersion string) (schema.G
 	return kind, nil
 }
 
-// OwnKind is the kind of a resource itself, or "" if it is not served.
+// OwnKind returns the kind of a resource itself, or "" if it is not served.
 func (s *Served) OwnKind(gr schema.GroupResource) string {
 	if s == nil {
 		return ""
@@ -88,7 +88,7 @@ func (s *Served) OwnKind(gr schema.GroupResource) string {
 	return s.own[gr]
 }
 
-// Resources are the resources that are served, and the subresources, whose names have a slash.
+// Resources returns the served resources, and the subresources, whose names have a slash.
 func (s *Served) Resources() []schema.GroupResource {
 	if s == nil {
 		return nil
@@ -96,8 +96,8 @@ func (s *Served) Resources() []schema.GroupResource {
 	return slices.Collect(maps.Keys(s.own))
 }
 
-// HasFields reports whether the body of a request to a resource, or to one of its subresources, is the object that is
-// stored, or stands for fields of it as a Scale and a Binding do.
+// HasFields reports whether the body of a request to a resource, or to one of its subresources, is the stored object,
+// or stands for fields of it, like a Scale and a Binding.
 func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
 	own := s.OwnKind(gr)
 	if own == "" || subresource == "" {

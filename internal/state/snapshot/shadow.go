@@ -11,9 +11,9 @@ import (
 	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
-// Shadow is what is evaluated and not enforced (TR-6).
+// Shadow holds the shadow rules, which are evaluated but not enforced (TR-6).
 type Shadow struct {
-	// Rules is the index of such rules of Policy; nil if there are none.
+	// Rules is the index of shadow rules of Policy; nil if there are none.
 	Rules *ruleset.Index
 	// Protect are such protected attributes.
 	Protect ShadowProtections
@@ -38,7 +38,7 @@ func (s *Shadow) All() []shadowrule.Rule {
 
 // ShadowProtections are protected attributes that are not enforced.
 type ShadowProtections struct {
-	// Index is of all of them; nil if there are none. What it allows, each of them allows.
+	// Index has all of them; nil if there are none. What it allows, each of them allows.
 	Index *protectedattr.Index
 	// Each is an index of one of them.
 	Each []ShadowProtection
@@ -55,8 +55,8 @@ type shadowedProtection struct {
 	protection protectedattr.Protection
 }
 
-// newShadowProtections makes indexes with the same exemptions as the one that decides. Of one that does not say what it
-// protects nothing can be told; such an object cannot be written.
+// newShadowProtections builds indexes with the same exemptions as the one that decides. Nothing can be said about a
+// protection that does not say what it protects; such an object cannot be written.
 func newShadowProtections(decides protectedattr.Config, shadowed []shadowedProtection) (s ShadowProtections) {
 	if len(shadowed) == 0 {
 		return s
@@ -82,18 +82,18 @@ func newShadowProtections(decides protectedattr.Config, shadowed []shadowedProte
 // ShadowFields is one field permission that is not enforced.
 type ShadowFields struct {
 	Rule shadowrule.Rule
-	// Resources are those that it is about.
+	// Resources are the resources that it covers.
 	Resources []fieldperm.Resource
-	// Hides tells that it would hide a field from readers.
+	// Hides is true if it would hide a field from readers.
 	Hides bool
-	// carriers are what carries others.
+	// carriers are the resources that carry others.
 	carriers fieldperm.Carriers
-	// Table is the table as if it was enforced. It is made when a request needs it.
+	// Table returns the table as if it were enforced. It is built when a request needs it.
 	Table func() *fieldperm.Table
 }
 
-// Concerns reports whether a write of the resource could be answered differently. The zero resource is any; what
-// carries others in it, such as the template of a pod, is looked at for the sake of them.
+// Concerns reports whether a write of the resource could be answered differently. The zero resource stands for any. A
+// resource that carries another one, such as a pod template, counts as that one, too.
 func (s *ShadowFields) Concerns(r fieldperm.Resource) bool {
 	return slices.ContainsFunc(s.Resources, func(own fieldperm.Resource) bool {
 		return own == fieldperm.Resource{} || s.carriers.Carry(r, own)

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Shapes says how the versions of a custom resource differ whose objects are converted by their name alone. The server
-// drops what the schema of a version does not have whenever it reads an object in it.
+// Shapes says how the versions of a custom resource differ that is converted only by changing apiVersion. Whenever the
+// server reads an object in a version, it drops what the schema of the version does not have.
 type Shapes struct {
 	// Storage is the version in which objects are stored.
 	Storage string
-	// Of is a hash of each version's schema. A version that is missing may have any shape.
+	// Of is a hash of each version's schema. A missing version may have any shape.
 	Of map[string][sha256.Size]byte
 }
 
-// ShapesOf are the custom resources without a conversion webhook whose versions have different schemas.
+// ShapesOf returns the custom resources without a conversion webhook whose versions have different schemas.
 func ShapesOf(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]Shapes {
 	all := map[schema.GroupResource]Shapes{}
 	for _, d := range definitions {
@@ -48,7 +48,7 @@ func converts(d *apiextensions.CustomResourceDefinition) bool {
 	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy != apiextensions.NoneConverter && d.Spec.Conversion.Strategy != ""
 }
 
-// shapeOf is a hash of what decides which fields are kept, and what they are filled with.
+// shapeOf returns a hash of what decides which fields are kept, and their defaults.
 func shapeOf(v *apiextensions.CustomResourceDefinitionVersion) (shape [sha256.Size]byte) {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return shape
@@ -62,7 +62,7 @@ func shapeOf(v *apiextensions.CustomResourceDefinitionVersion) (shape [sha256.Si
 	return sha256.Sum256(text)
 }
 
-// strip takes out what says nothing about the shape.
+// strip removes what does not affect the shape.
 func strip(s *apiextensions.JSONSchemaProps) {
 	if s == nil {
 		return
@@ -83,7 +83,7 @@ func strip(s *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// Lost reports whether an object of a custom resource that was read in one version may lack what another one has.
+// Lost reports whether an object of a custom resource that was read in one version may lack fields of another one.
 func (s *Served) Lost(gr schema.GroupResource, read, wanted string) bool {
 	if s == nil || read == wanted {
 		return false
@@ -97,9 +97,9 @@ func (s *Served) Lost(gr schema.GroupResource, read, wanted string) bool {
 	return !known || !too || a != b
 }
 
-// Hides reports whether a rule may not see, in an object that was read in one version, what it is about: seen is the
-// version in which it sees objects. A rule that names no version is about what is stored, whichever version is
-// preferred at the moment.
+// Hides reports whether an object that was read in one version may lack what a rule is about: seen is the version in
+// which the rule sees objects. A rule without a version is about the stored object, whichever version is preferred at
+// the moment.
 func (s *Served) Hides(gr schema.GroupResource, read, seen, named string) bool {
 	return s.Lost(gr, read, seen) || named == "" && s.LostInStorage(gr, read)
 }
@@ -113,7 +113,7 @@ func (s *Served) Differs(gr schema.GroupResource) bool {
 	return differ
 }
 
-// LostInStorage reports whether an object that is written in a version may lose what is stored.
+// LostInStorage reports whether writing an object in a version may drop stored fields.
 func (s *Served) LostInStorage(gr schema.GroupResource, version string) bool {
 	if s == nil {
 		return false

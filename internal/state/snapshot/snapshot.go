@@ -24,27 +24,28 @@ type Snapshot struct {
 	Generation uint64
 	// Synced is false until every part has seen its sources completely once.
 	Synced bool
-	// Revision is how new it is; nil if its source does not know.
+	// Revision is how recent it is; nil if its source does not know.
 	Revision *Revision
 	// Rules is the index of Policy and RBAC; nil until it has been read.
 	Rules *ruleset.Index
-	// Served is what the server serves, and Resources what of it can be listed.
+	// Served is what the server serves, and Resources the part of it that can be listed.
 	Served    *Served
 	Resources Resources
-	// Heard are the group versions of other servers that have said what they serve.
+	// Heard are the group versions of other servers that have reported what they serve.
 	Heard map[schema.GroupVersion]bool
 	// Protect is the index of protected attributes; nil while that system is off.
 	Protect *protectedattr.Index
 	// Fields is the table of field permissions; nil while that system is off.
 	Fields *fieldperm.Table
-	// Revoked are the narrowed tokens that have ended before their time; nil while that system is off, or not synced.
+	// Revoked are the revoked narrowed tokens; nil while that system is off, or not synced.
 	Revoked *narrowedtoken.Revocations
-	// Access is what can be asked for, and what was granted to those who asked; nil if nothing can be.
+	// Access is what users can ask for, and what was granted; nil if nothing can be asked for.
 	Access *access.Index
-	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
+	// Shadow holds the shadow rules. Nothing that decides looks at it.
 	Shadow Shadow
 
-	// time is what it was published for, and views the last one that At made of it; nil for one that was not published.
+	// time is the time it was published for, and views caches the last result of At; nil for one that was not
+	// published.
 	time  reading
 	views *atomic.Pointer[Snapshot]
 }
@@ -67,10 +68,10 @@ type Needing interface {
 	Needs() []string
 }
 
-// PoliciesAndRBAC is the name of the part that puts Rules into the snapshot.
+// PoliciesAndRBAC is the name of the part that fills in Rules.
 const PoliciesAndRBAC = "policies and RBAC"
 
-// WhatIsServed is the name of the part that puts Served, Resources and Heard into the snapshot.
+// WhatIsServed is the name of the part that fills in Served, Resources and Heard.
 const WhatIsServed = "what is served"
 
 // Store publishes snapshots. Readers never block and never see half a change.
@@ -81,7 +82,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	parts []Part
-	// dated knows how new the sources are; nil if nobody does.
+	// dated knows how recent the sources are; nil if that is not known.
 	dated func() revision.Vector
 	clock Clock
 }
@@ -89,7 +90,7 @@ type Store struct {
 // NewStore returns a store whose current snapshot is empty and not synced. It trusts the clock of the machine.
 func NewStore() *Store { return NewStoreWith(SystemClock{}) }
 
-// NewStoreWith returns a store that tells the time by another clock.
+// NewStoreWith returns a store that uses another clock.
 func NewStoreWith(clock Clock) *Store {
 	s := &Store{dirty: make(chan struct{}, 1), clock: clock}
 	s.current.Store(&Snapshot{})
@@ -98,7 +99,7 @@ func NewStoreWith(clock Clock) *Store {
 	return s
 }
 
-// Current is the newest snapshot, at this instant. It is never nil.
+// Current returns the newest snapshot, at this instant. It is never nil.
 func (s *Store) Current() *Snapshot {
 	if snap := s.current.Load(); !snap.IsTimed() {
 		return snap
@@ -107,10 +108,10 @@ func (s *Store) Current() *Snapshot {
 	return snap
 }
 
-// Clock is what the store tells the time by.
+// Clock returns the clock of the store.
 func (s *Store) Clock() Clock { return s.clock }
 
-// Now is the newest snapshot at this instant, and the instant; zero if the time is not known.
+// Now returns the newest snapshot at this instant, and the instant; zero if the time is not known.
 func (s *Store) Now() (*Snapshot, time.Time) {
 	snap := s.current.Load()
 	now, known := s.clock.Now()
@@ -120,8 +121,8 @@ func (s *Store) Now() (*Snapshot, time.Time) {
 	return snap.At(now), now
 }
 
-// Next is closed when there is a newer snapshot than that of the moment of the call. Who waits for it asks for it
-// first, and then for Current.
+// Next returns a channel that is closed when there is a newer snapshot than at the moment of the call. To not miss one,
+// call it before Current.
 func (s *Store) Next() <-chan struct{} { return *s.next.Load() }
 
 // Add registers parts, and puts all of them in the order of their needs. All parts must be added before Run. On error
@@ -136,8 +137,8 @@ func (s *Store) Add(parts ...Part) error {
 	return err
 }
 
-// inOrder puts each part behind those that it needs, and leaves them in the order that they have otherwise. A part that
-// is not there is waited for: see missing.
+// inOrder puts each part behind those that it needs, and otherwise keeps the order. A part that does not exist is
+// waited for: see missing.
 func inOrder(parts []Part) ([]Part, error) {
 	byName := map[string]Part{}
 	for _, p := range parts {
@@ -184,7 +185,8 @@ func needs(p Part) []string {
 	return nil
 }
 
-// missing tells what a part waits for: a part that it needs and that is not there, or itself; "" if nothing is missing.
+// missing returns what a part waits for: a part that it needs and that does not exist or has not synced, or itself; ""
+// if nothing is missing.
 func (s *Store) missing(p Part) string {
 	for _, name := range needs(p) {
 		if !slices.ContainsFunc(s.parts, func(other Part) bool { return other.Name() == name }) {
@@ -206,12 +208,12 @@ func (s *Store) Changed() {
 	}
 }
 
-// Publish makes a snapshot of what the parts know at the moment, for hosts whose source does not change. Others let Run
-// do it.
+// Publish publishes a snapshot of what the parts currently know, for hosts whose source does not change. Other hosts
+// use Run.
 func (s *Store) Publish() { s.publish() }
 
-// Run publishes until stop is closed. Until the first complete snapshot it also looks by itself whether the parts have
-// synced: an empty source syncs without ever reporting a change.
+// Run publishes until stop is closed. Until the first complete snapshot it also polls whether the parts have synced: an
+// empty source syncs without ever reporting a change.
 func (s *Store) Run(stop <-chan struct{}) {
 	s.publish()
 	retry := time.NewTicker(50 * time.Millisecond)
@@ -247,12 +249,12 @@ func (s *Store) publish() {
 	next.Generation++
 	next.time, next.views = read(s.clock), new(atomic.Pointer[Snapshot])
 	if s.dated != nil {
-		// It is read before anything is applied: what the sources have seen until then is then certainly in it.
+		// It is read before anything is applied, so what the sources have seen by then is certainly included.
 		next.Revision = next.Revision.at(s.dated())
 	}
 	synced := true
 	for _, p := range s.parts {
-		// HasSynced is read before Apply: what the sources delivered until then is then certainly applied.
+		// HasSynced is read before Apply, so what the sources delivered by then is certainly applied.
 		if s.missing(p) != "" {
 			synced = false
 		}

@@ -18,42 +18,42 @@ import (
 // Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor
 // care.
 type Source interface {
-	// Objects are those of a kind. They are nil if the source does not have the kind: then there are no such objects,
-	// now and later.
+	// Objects returns the objects of a kind. It is nil if the source does not have the kind: then there are no such
+	// objects, now or later.
 	Objects(Kind) (Objects, error)
 }
 
-// Dated is a source that knows how new it is.
+// Dated is a source that knows how recent it is.
 type Dated interface {
-	// Revision is how new the kinds are that were asked for. What it says has been handled by then: a snapshot that is
-	// made afterwards has all of it (TR-13).
+	// Revision returns how recent the requested kinds are. Everything up to it has been handled: a snapshot that is
+	// built afterwards contains it (TR-13).
 	Revision() revision.Vector
-	// OnMoved takes what is called when it becomes newer. It is called before anything is read.
+	// OnMoved registers a function to call when the source has newer data. Call it before anything is read.
 	OnMoved(func())
 }
 
-// Based is a source that is another one with changes. What they have in common is not compiled again.
+// Based is a source that was derived from another one by changes. What both have in common is not compiled again.
 type Based interface {
-	// Base is the other one, and the index that was made of it; nil if there is none. Objects that both have are the
-	// same pointers.
+	// Base returns the other one, and the index built from it; nil if there is none. Objects in both are the same
+	// pointers.
 	Base() (Source, *ruleset.Index)
 }
 
-// Objects are the objects of one kind, and tell of their changes. Every informer is that.
+// Objects are the objects of one kind, with notifications of changes. Every informer implements it.
 type Objects interface {
 	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 	// GetIndexer holds them, with cache.NamespaceIndex.
 	GetIndexer() cache.Indexer
 }
 
-// Kind is a kind of objects that policy is made of, or that it needs to be understood.
+// Kind is a kind of objects that are policy, or that are needed to interpret it.
 type Kind struct {
 	schema.GroupVersionResource
 	// Example is an empty object of the kind.
 	Example runtime.Object
 }
 
-// The kinds that parts are made of.
+// The kinds that parts are built from.
 var (
 	Namespaces = Kind{corev1.SchemeGroupVersion.WithResource("namespaces"), &corev1.Namespace{}}
 
@@ -69,7 +69,7 @@ var (
 	ClusterProtectedAttributes = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("clusterprotectedattributes"), &policyv1alpha1.ClusterProtectedAttribute{}}
 
 	AuditSinks = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
-	// NamespaceAuditSinks are those of single namespaces.
+	// NamespaceAuditSinks are the audit sinks of single namespaces.
 	NamespaceAuditSinks = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("namespaceauditsinks"), &policyv1alpha1.NamespaceAuditSink{}}
 	AuditClasses        = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
 
@@ -80,7 +80,7 @@ var (
 	Definitions = Kind{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), &apiextensionsv1.CustomResourceDefinition{}}
 )
 
-// Kinds are all of them.
+// Kinds returns all of them.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Roles, ClusterRoles, RoleBindings, ClusterRoleBindings, Policies, PolicyBindings, FieldPermissions,
 		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, NamespaceAuditSinks, AccessRules, AccessRequests, TokenRevocations, Definitions}

@@ -11,27 +11,27 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// Sources say what is served. Each speaks for itself alone: what an earlier one has said, a later one cannot change
+// Sources say what is served. Each counts only for itself: a later one cannot change what an earlier one has said
 // (SV-8).
 type Sources struct {
-	// Local is what this process serves by itself, with the versions of each group in order of preference. Nothing else
+	// Local is what this process itself serves, with the versions of each group in order of preference. Nothing else
 	// counts in these groups.
 	Local []*metav1.APIResourceList
-	// Reserved are more groups that are built in, though nothing may be served in them at the moment.
+	// Reserved are further groups that are built-in, even if nothing is served in them at the moment.
 	Reserved []string
 	// Custom is what it serves because of custom resource definitions, see CustomLists.
 	Custom []*metav1.APIResourceList
-	// Selectable are the fields that these can be listed by, see SelectableFields.
+	// Selectable are the fields by which these can be listed, see SelectableFields.
 	Selectable map[schema.GroupVersionResource][]expr.SelectableField
-	// Converted are those of them whose versions a webhook converts, see ConvertedResources.
+	// Converted are the ones whose versions a webhook converts, see ConvertedResources.
 	Converted map[schema.GroupResource]bool
-	// Shapes are those of them whose versions have different schemas, see ShapesOf.
+	// Shapes are the ones whose versions have different schemas, see ShapesOf.
 	Shapes map[schema.GroupResource]Shapes
-	// Remote is what other servers say, each about the group version that it was asked for.
+	// Remote is what other servers report, each about the group version that it was asked for.
 	Remote []*metav1.APIResourceList
 }
 
-// Served puts the sources together.
+// Served combines the sources.
 func (from Sources) Served() *Served {
 	s := &Served{own: map[schema.GroupResource]string{}, namespaced: map[schema.GroupResource]bool{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes}
 	var all []ruleset.Served
@@ -44,10 +44,10 @@ func (from Sources) Served() *Served {
 	return s
 }
 
-// Resources are those that can be listed.
+// Resources returns the resources that can be listed.
 func (from Sources) Resources() Resources { return NewResources(from.lists()) }
 
-// lists is what each may say, the local ones first.
+// lists returns what each source may say, the local ones first.
 func (from Sources) lists() []*metav1.APIResourceList {
 	lists := slices.Clone(from.Local)
 	local, known := map[string]bool{}, map[schema.GroupResource]bool{}
@@ -80,12 +80,12 @@ func (from Sources) lists() []*metav1.APIResourceList {
 }
 
 func groupOf(list *metav1.APIResourceList) string {
-	gv, _ := schema.ParseGroupVersion(list.GroupVersion) // what cannot be read is left out later
+	gv, _ := schema.ParseGroupVersion(list.GroupVersion) // unreadable ones are left out later
 	return gv.Group
 }
 
-// take adds one list. Only this process may say something about kinds of other groups, which subresources have: scale,
-// eviction, token.
+// take adds one list. Only this process may declare kinds of other groups, which subresources have: scale, eviction,
+// token.
 func (s *Served) take(all []ruleset.Served, gv schema.GroupVersion, list *metav1.APIResourceList, local bool) []ruleset.Served {
 	for _, r := range list.APIResources {
 		gvk := gv.WithKind(r.Kind)

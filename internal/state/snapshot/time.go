@@ -11,7 +11,8 @@ import (
 
 // Clock tells the time.
 type Clock interface {
-	// Now is the time, and whether it can be trusted. While it cannot, what begins or ends allows nothing, and denies.
+	// Now returns the time, and whether it can be trusted. If it cannot, time-limited bindings and grants allow
+	// nothing, and their deny rules deny.
 	Now() (now time.Time, known bool)
 }
 
@@ -21,7 +22,7 @@ type SystemClock struct{}
 // Now implements Clock.
 func (SystemClock) Now() (time.Time, bool) { return time.Now(), true }
 
-// reading is the time that a clock told. The zero value is a time that is not known.
+// reading is the time shown by a clock. The zero value is a time that is not known.
 type reading struct {
 	at    time.Time
 	known bool
@@ -35,8 +36,8 @@ func read(c Clock) (r reading) {
 // Now implements Clock.
 func (r reading) Now() (time.Time, bool) { return r.at, r.known }
 
-// At is the snapshot at an instant: the same policy, with the bindings that count then. Without any that begin or end
-// it is the snapshot itself.
+// At returns the snapshot at an instant: the same policy, with the bindings that count then. Without time-limited
+// bindings it is the snapshot itself.
 func (s *Snapshot) At(t time.Time) *Snapshot {
 	if s.HoldsAt(t) {
 		return s
@@ -54,12 +55,13 @@ func (s *Snapshot) At(t time.Time) *Snapshot {
 	return &view
 }
 
-// HoldsAt reports whether the snapshot holds at an instant, too.
+// HoldsAt reports whether the snapshot is valid at an instant, too.
 func (s *Snapshot) HoldsAt(t time.Time) bool {
 	return s.Rules.HoldsAt(t) && s.Access.HoldsAt(t) && s.Shadow.Rules.HoldsAt(t)
 }
 
-// Unknown is the snapshot for a time that is not known: what begins or ends allows nothing, and denies.
+// Unknown returns the snapshot for a time that is not known: time-limited bindings and grants allow nothing, and their
+// deny rules deny.
 func (s *Snapshot) Unknown() *Snapshot {
 	if !s.IsTimed() {
 		return s
@@ -69,7 +71,7 @@ func (s *Snapshot) Unknown() *Snapshot {
 	return &view
 }
 
-// Throughout is the snapshot of what holds in all of a span.
+// Throughout returns the snapshot of what holds in all of a span.
 func (s *Snapshot) Throughout(span ruleset.Span) *Snapshot {
 	if !s.Rules.IsTimed() {
 		return s
@@ -79,12 +81,12 @@ func (s *Snapshot) Throughout(span ruleset.Span) *Snapshot {
 	return &view
 }
 
-// IsTimed reports whether some binding or grant begins or ends.
+// IsTimed reports whether some binding or grant is time-limited.
 func (s *Snapshot) IsTimed() bool {
 	return s.Rules.IsTimed() || s.Access.IsTimed() || s.Shadow.Rules.IsTimed()
 }
 
-// Edges are when the bindings and grants of a user begin or end; those of everybody if the user is nil.
+// Edges returns when the bindings and grants of a user begin or end; of all users if the user is nil.
 func (s *Snapshot) Edges(u user.Info) []time.Time {
 	edges := append(s.Rules.Edges(u), s.Access.Edges(u)...)
 	slices.SortFunc(edges, time.Time.Compare)
@@ -96,21 +98,21 @@ func (s *Snapshot) SameFor(u user.Info, other *Snapshot) bool {
 	return s.Rules.SameFor(u, other.Rules) && s.Access.SameFor(u, other.Access)
 }
 
-// SameRights reports whether everybody certainly has the same rights in both.
+// SameRights reports whether all users certainly have the same rights in both.
 func (s *Snapshot) SameRights(other *Snapshot) bool {
 	return s.Rules == other.Rules && s.Access == other.Access && s.Served == other.Served
 }
 
-// lookAgain is how often the clock is looked at while something begins or ends: it may be set.
+// lookAgain is how often the clock is checked while there are time limits: the clock may be set.
 const lookAgain = 500 * time.Millisecond
 
-// askAgain is how often conditions on request.time are asked again: their edges are not known.
+// askAgain is how often conditions on request.time are evaluated again: it is not known when they change.
 const askAgain = 10 * time.Second
 
-// passes reports whether time alone can make another snapshot of it.
+// passes reports whether time alone can change the snapshot.
 func (s *Snapshot) passes() bool { return s.IsTimed() || s.Rules.AsksTime() }
 
-// untilEdge is how long to wait until the snapshot may have ceased to hold.
+// untilEdge returns how long the snapshot is certainly valid.
 func (s *Store) untilEdge(published *Snapshot) time.Duration {
 	wait := lookAgain
 	now, known := s.clock.Now()
@@ -122,7 +124,7 @@ func (s *Store) untilEdge(published *Snapshot) time.Duration {
 	return wait
 }
 
-// holds reports whether a snapshot that was published holds at this instant.
+// holds reports whether a published snapshot is valid at this instant.
 func (s *Store) holds(published *Snapshot) bool {
 	now, known := s.clock.Now()
 	if known != published.time.known || published.Rules.AsksTime() && now.Sub(published.time.at) >= askAgain {

@@ -9,20 +9,20 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// Warmer compiles the stored expressions in the background, several at a time, so that requests find them ready and
-// status can say which do not compile. Nothing waits for it: an expression that is needed earlier is compiled by the
-// request that needs it, and until then no decision depends on it.
+// Warmer compiles the stored expressions in the background, several at a time, so requests find them ready and status
+// can show which do not compile. Nothing waits for it: an expression that is needed earlier is compiled by the request
+// that needs it, and until then no decision depends on it.
 type Warmer struct {
 	cache   *expr.Cache
 	wake    chan struct{}
 	broken  []func()
 	workers int
-	// reported are the texts that are known not to compile, so that each is reported once even if the cache forgets it.
+	// reported are the texts that are known not to compile, so each is reported once even if the cache evicts it.
 	reported map[uint64]bool
 	seed     maphash.Seed
 }
 
-// maxReported bounds what is remembered of texts that do not compile.
+// maxReported bounds the texts in reported.
 const maxReported = 1 << 16
 
 // NewWarmer returns a warmer of a cache.
@@ -31,10 +31,10 @@ func NewWarmer(cache *expr.Cache) *Warmer {
 		reported: map[uint64]bool{}, seed: maphash.MakeSeed()}
 }
 
-// OnBroken registers what is called after expressions were found that do not compile. It must be called before Run.
+// OnBroken registers a function to call after expressions were found that do not compile. Call it before Run.
 func (w *Warmer) OnBroken(f func()) { w.broken = append(w.broken, f) }
 
-// Wake tells the warmer that there may be something new. It never blocks.
+// Wake tells the warmer that there may be new expressions. It never blocks.
 func (w *Warmer) Wake() {
 	select {
 	case w.wake <- struct{}{}:

@@ -23,18 +23,18 @@ var (
 )
 
 const (
-	// askEvery is how often each source is asked for its newest revision, if nobody wants to know it more exactly.
+	// askEvery is how often each source is asked for its newest revision, if no limit needs more precision.
 	askEvery = 15 * time.Second
-	// oldAfter is when readiness warns. A source that nobody changes hears of its revision every minute.
+	// oldAfter is when readiness warns. A source without changes learns its revision every minute.
 	oldAfter = 3 * time.Minute
-	// MinStaleness is the smallest limit: a watch that is idle is told of revisions shortly before it times out, and
-	// this leaves room for several of them.
+	// MinStaleness is the smallest limit: an idle watch gets the revision shortly before it times out, and this leaves
+	// room for several of them.
 	MinStaleness = 30 * time.Second
 )
 
-// Age follows how old the policy may be that mirrors hold. Each source is asked for its newest revision time and again,
-// with a consistent read, for which the server asks etcd to report its progress. When a mirror has reached that
-// revision, everything that was written before the question is in it: idle is not stale (OP-6).
+// Age tracks how old the policy in the mirrors may be. Each source is asked repeatedly for its newest revision, with a
+// consistent read, for which the server makes etcd report its progress. When a mirror has reached that revision, it has
+// everything that was written before the question: idle is not stale (OP-6).
 type Age struct {
 	limit time.Duration // 0 for none
 	now   func() time.Time
@@ -43,7 +43,8 @@ type Age struct {
 	mu      sync.Mutex
 	sources []*aged
 	// known is the time before which everything written is known, in nanoseconds since the beginning and one more; 0
-	// before it is known of every source. It is not a time of day: a clock that is set back makes nothing younger.
+	// before it is known for every source. It is not a time of day, so setting the clock back does not make policy
+	// younger.
 	known atomic.Int64
 }
 
@@ -62,17 +63,17 @@ type question struct {
 	revision uint64
 }
 
-// maxAsked bounds how many questions wait for one source. The oldest ones are answered first, so that they stay.
+// maxAsked bounds how many questions wait for one source. The oldest ones are kept, since they are answered first.
 const maxAsked = 64
 
-// NewAge makes one that refuses beyond a limit; 0 means unlimited.
+// NewAge returns an Age that refuses beyond a limit; 0 means unlimited.
 func NewAge(limit time.Duration) *Age {
 	a := &Age{limit: limit, now: time.Now}
 	a.begun = a.now()
 	return a
 }
 
-// Begin counts from now on: before, there was nobody to ask.
+// Begin starts counting: before, no source could be asked.
 func (a *Age) Begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,8 +89,8 @@ func (a *Age) every() time.Duration {
 	return min(askEvery, a.limit/8)
 }
 
-// watchTimeout is how long a watch lasts at least, and half of how long it lasts at most: within the last two seconds
-// it is told of the revision, unless the server is too busy. Three in a row may miss that. 0 is upstream's default.
+// watchTimeout is the minimum duration of a watch, and half of the maximum: in its last two seconds it gets the
+// revision, unless the server is too busy. Three in a row may miss that. 0 means upstream's default.
 func (a *Age) watchTimeout() time.Duration { return a.limit / 8 }
 
 // follow asks about one source until the context ends.
@@ -127,7 +128,7 @@ func (a *Age) ask(ctx context.Context, src *aged) {
 	}
 }
 
-// run looks, until the context ends, at which questions have been answered.
+// run checks, until the context ends, which questions have been answered.
 func (a *Age) run(ctx context.Context) {
 	registerAge()
 	ticker := time.NewTicker(time.Second)
@@ -162,7 +163,7 @@ func (a *Age) look() {
 	}
 }
 
-// Of is how old the policy may be; before anything is known, how long that has been so.
+// Of returns how old the policy may be; before anything is known, how long that has been the case.
 func (a *Age) Of() time.Duration {
 	running := a.now().Sub(a.begun)
 	if known := a.known.Load(); known != 0 {
@@ -171,7 +172,7 @@ func (a *Age) Of() time.Duration {
 	return running
 }
 
-// Stale says why the policy is too old to decide by; empty if it is not. It allocates nothing then.
+// Stale returns why the policy is too old to decide by; empty if it is not. Then it does not allocate.
 func (a *Age) Stale() string {
 	if a.limit == 0 {
 		return ""
@@ -183,7 +184,7 @@ func (a *Age) Stale() string {
 	return fmt.Sprintf("this server has not heard from etcd for %s, and its policy may be out of date (--policy-max-staleness=%s): try again, or ask another server", age.Round(time.Second), a.limit)
 }
 
-// notice warns in good time; empty if there is no reason.
+// notice returns an early warning; empty if there is no reason.
 func (a *Age) notice() string {
 	after := oldAfter
 	if a.limit > 0 {

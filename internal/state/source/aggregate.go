@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// aggregate does what the controller of a server does: an aggregated cluster role has the rules of those that it
-// selects, whatever the file says. An aggregated role can select another one, so it goes on until nothing changes.
+// aggregate does what a server's controller does: an aggregated cluster role has the rules of the roles that it
+// selects, whatever the file says. An aggregated role can select another one, so it repeats until nothing changes.
 func (f *Files) aggregate() error {
 	all := f.objects[snapshot.ClusterRoles.GroupVersionResource]
 	if all == nil {
@@ -25,7 +25,7 @@ func (f *Files) aggregate() error {
 		return roles
 	}
 	roles := sorted()
-	for range len(roles) + 1 { // a chain of roles is no longer than that
+	for range len(roles) + 1 { // a chain of roles cannot be longer
 		changed := false
 		for _, r := range roles {
 			if r.AggregationRule == nil {
@@ -51,7 +51,7 @@ func (f *Files) aggregate() error {
 	return nil
 }
 
-// gathered are the rules of the roles that one selects, each once.
+// gathered returns the rules of the roles that a role selects, each once.
 func gathered(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) (rules []rbacv1.PolicyRule, err error) {
 	for i := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])

@@ -2,6 +2,5 @@
 // files.
 //
 // Place in the request path: none. What the sources deliver becomes a snapshot, and requests see nothing else. A source
-// that cannot be read is not an empty source: it is an error when it is opened, and a failing readiness check (Health)
-// when that comes later.
+// that cannot be read is not an empty source: on opening, that is an error; later, the readiness check (Health) fails.
 package source

@@ -21,23 +21,23 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Dump reads from a cluster all that ReadFiles reads: the objects that policy is made of, and what is served. Nothing
-// secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are.
-// If something may not be read, nothing is returned: half a policy is not a policy.
+// Dump reads from a cluster everything that ReadFiles reads: the policy objects, and what is served. It contains no
+// secrets: managed fields, what kubectl applied last, and the addresses of audit sinks are left out. If something may
+// not be read, nothing is returned: half a policy is not a policy.
 func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	return new(Held).Dump(ctx, config)
 }
 
-// Dump is Dump for a client that asks again: objects that are still the same are the same pointers, and a kind of which
-// the server says that it is the same is not read again.
+// Dump is like the function Dump for repeated calls: unchanged objects are the same pointers, and a kind that the
+// server reports as unchanged is not read again.
 func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	all, _, err := h.DumpWithin(ctx, config, nil)
 	return all, err
 }
 
-// DumpWithin is Dump for a user who may read the policy of some namespaces and no more (TR-19): what may not be
-// listed everywhere is listed in these, and unseen names what is left out. If nothing of the policy of a namespace may
-// be read either, it is an error.
+// DumpWithin is Dump for a user who may only read the policy of some namespaces (TR-19): kinds that may not be listed
+// everywhere are listed in these, and unseen names what is left out. It is an error if none of the policy of a
+// namespace may be read either.
 func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces []string) (all []*unstructured.Unstructured, unseen []string, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
@@ -111,17 +111,17 @@ func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces [
 	return all, unseen, nil
 }
 
-// refusal tells that the caller may not.
+// refusal reports whether the error is a refusal.
 func refusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// seenAs are the kinds as which people read what containers of policy hold.
+// seenAs are the views on the content of policy containers.
 var seenAs = map[schema.GroupResource]schema.GroupVersionResource{
 	snapshot.Policies.GroupResource():       authz.SchemeGroupVersion.WithResource("roles"),
 	snapshot.PolicyBindings.GroupResource(): authz.SchemeGroupVersion.WithResource("rolebindings"),
 }
 
-// listedWithin reads a kind in some namespaces, itself or by its views. It is nil if it may not be read in any, and
-// left says what of the kind is not read.
+// listedWithin reads a kind in some namespaces, directly or through its views. It returns nil if it may not be read in
+// any, and left says which part of the kind was not read.
 func listedWithin(ctx context.Context, client dynamic.Interface, kind snapshot.Kind, namespaces []string) (all []*unstructured.Unstructured, left string, err error) {
 	var in []string
 	for _, namespace := range namespaces {
@@ -173,7 +173,7 @@ func servedBy(client discovery.DiscoveryInterface) (lists []*metav1.APIResourceL
 		for _, version := range versions {
 			list, err := client.ServerResourcesForGroupVersion(version.GroupVersion)
 			if apierrors.IsServiceUnavailable(err) || apierrors.IsNotFound(err) {
-				continue // another server, which does not answer: the cluster does not know either what it serves
+				continue // another server that does not answer: the cluster does not know what it serves either
 			}
 			if err != nil {
 				return nil, fmt.Errorf("what is served of %s: %w", version.GroupVersion, err)
@@ -209,7 +209,7 @@ func listed(ctx context.Context, client dynamic.Interface, kind snapshot.Kind) (
 	}
 }
 
-// disclosed is an object without what is nobody's business. What containers hold has metadata of its own.
+// disclosed returns an object without private data. The content of containers has its own metadata.
 func disclosed(kind snapshot.Kind, object *unstructured.Unstructured) *unstructured.Unstructured {
 	undress(object.Object)
 	for _, field := range []string{"roles", "roleBindings"} {
@@ -224,7 +224,7 @@ func disclosed(kind snapshot.Kind, object *unstructured.Unstructured) *unstructu
 		delete(object.Object, "status")
 	}
 	if kind == snapshot.AuditSinks || kind == snapshot.NamespaceAuditSinks {
-		// An address can hold a token; it decides nothing.
+		// An address can contain a token, and does not affect decisions.
 		if _, found, err := unstructured.NestedString(object.Object, "spec", "webhook", "clientConfig", "url"); found && err == nil {
 			_ = unstructured.SetNestedField(object.Object, "https://withheld.invalid", "spec", "webhook", "clientConfig", "url")
 		}
@@ -232,7 +232,7 @@ func disclosed(kind snapshot.Kind, object *unstructured.Unstructured) *unstructu
 	return object
 }
 
-// undress takes the metadata off that tells who wrote what, and what kubectl has kept for itself.
+// undress removes the metadata about authors of fields, and kubectl's own annotation.
 func undress(content map[string]any) {
 	unstructured.RemoveNestedField(content, "metadata", "managedFields")
 	unstructured.RemoveNestedField(content, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")

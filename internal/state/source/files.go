@@ -40,38 +40,38 @@ import (
 
 // FilesConfig says which files are read.
 type FilesConfig struct {
-	// Paths are files, and directories, which are read with what is below them: *.yaml, *.yml and *.json.
+	// Paths are files and directories; directories are read recursively: *.yaml, *.yml and *.json.
 	Paths []string
 	// Texts are read after them.
 	Texts []Text
 	// MasterNamespace is the namespace whose policy holds everywhere.
 	MasterNamespace string
-	// Roles and RoleBindings are there unless the files say otherwise, as those that a server makes by itself.
+	// Roles and RoleBindings exist unless the files say otherwise, like those that a server creates itself.
 	Roles        []*authz.Role
 	RoleBindings []*authz.RoleBinding
-	// Definitions brings definitions of custom resources into the form in which a server stores them; nil takes them as
-	// they are.
+	// Definitions converts custom resource definitions to the form in which a server stores them; nil leaves them
+	// unchanged.
 	Definitions Definitions
 }
 
 // Definitions knows how definitions of custom resources are stored.
 type Definitions interface {
-	// Store changes a definition as it is written to one as it is stored.
+	// Store converts a definition from its written to its stored form.
 	Store(definition map[string]any) error
 }
 
-// Text is what a file would hold.
+// Text is the content of a virtual file.
 type Text struct {
 	// Name appears in errors.
 	Name string
 	Data []byte
-	// Object is what Data says, if that is known already: it is not read again.
+	// Object is the parsed Data, if that is available: then Data is not parsed.
 	Object *unstructured.Unstructured
-	// Read keeps what Object was read as, for all who read the same text.
+	// Read caches the typed object, for all readers of the same text.
 	Read *Reading
 }
 
-// Reading is an object as it was read, which nobody changes.
+// Reading is a typed object, which must not be changed.
 type Reading struct{ typed runtime.Object }
 
 // IsTest reports whether a file holds tests of policy, not policy.
@@ -79,23 +79,23 @@ func IsTest(name string) bool {
 	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
-// Files is policy as it stands in files: manifests as they are applied, or a dump of what a cluster has (`kubectl get
-// -o yaml`). It does not change once it is read.
+// Files is policy from files: manifests, or a dump of a cluster (`kubectl get -o yaml`). It does not change after it
+// was read.
 type Files struct {
 	objects map[schema.GroupVersionResource]*fixed
-	// Others are the objects of kinds that policy is not made of, in the order of the files.
+	// Others are the objects of kinds that are not policy, in the order of the files.
 	Others []*unstructured.Unstructured
 	// Served are lists of what a server serves, if the files hold some (`kubectl get --raw /apis/apps/v1`).
 	Served []*metav1.APIResourceList
 
 	definitions Definitions
 
-	own   map[any]bool // objects that were made here, and are not shared
+	own   map[any]bool // objects that were created here, and are not shared
 	base  *Files
 	index *ruleset.Index
 }
 
-// From says that the files are others with changes, of which an index was made.
+// From records that the files were derived from others, for which an index was built.
 func (f *Files) From(base *Files, index *ruleset.Index) { f.base, f.index = base, index }
 
 // Base implements snapshot.Based.
@@ -111,7 +111,7 @@ var (
 	_ snapshot.Based  = (*Files)(nil)
 )
 
-// ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is not a policy.
+// ReadFiles reads all of them. Anything unreadable is an error, with its position: half a policy is not a policy.
 func ReadFiles(cfg FilesConfig) (*Files, error) {
 	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}, definitions: cfg.Definitions}
 	views := &views{cfg: cfg}
@@ -148,8 +148,8 @@ func ReadFiles(cfg FilesConfig) (*Files, error) {
 	return f, f.aggregate()
 }
 
-// place does what the server does when it stores an object of policy: it belongs to the namespace of its name that is
-// there now. What a dump has stored already knows its own.
+// place does what the server does when it stores a policy object: it assigns the object to the current namespace of
+// that name. An object from a dump already has its namespace.
 func (f *Files) place() {
 	for _, kind := range []snapshot.Kind{snapshot.Policies, snapshot.PolicyBindings, snapshot.ProtectedAttributes} {
 		all := f.objects[kind.GroupVersionResource]
@@ -176,7 +176,7 @@ func (f *Files) place() {
 	}
 }
 
-// mine is an object that may be changed: a copy, unless it was made here.
+// mine returns an object that may be changed: a copy, unless it was created here.
 func (f *Files) mine(all *fixed, obj any) (metav1.Object, error) {
 	if !f.own[obj] {
 		object, ok := obj.(runtime.Object)
@@ -208,7 +208,7 @@ func filesBelow(path string) (names []string, err error) {
 	return names, err
 }
 
-// read takes in the documents of one file.
+// read adds the documents of one file.
 func (f *Files) read(name string, data []byte, views *views) error {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
@@ -233,8 +233,8 @@ func (f *Files) document(document []byte, views *views) error {
 	return f.object(&unstructured.Unstructured{Object: content}, nil, views)
 }
 
-// Decode reads one document, which no field may be in twice. JSON, as dumps and servers have it, takes a tenth of the
-// time.
+// Decode reads one document, in which fields must not be duplicate. JSON, as in dumps and from servers, takes a tenth
+// of the time.
 func Decode(document []byte) (content map[string]any, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(document), []byte("{")) {
 		if twice, err := kjson.UnmarshalStrict(document, &content); err == nil {
@@ -272,14 +272,14 @@ func (f *Files) object(object *unstructured.Unstructured, read *Reading, views *
 	return f.add(object, read, views)
 }
 
-// schemes know the kinds that policy is made of.
+// schemes know the kinds of policy objects.
 var schemes = sync.OnceValue(func() []*runtime.Scheme {
 	extensions := runtime.NewScheme()
 	utilruntime.Must(apiextensionsv1.AddToScheme(extensions))
 	return []*runtime.Scheme{policycodec.VersionedScheme(), kubescheme.Scheme, extensions}
 })
 
-// add takes in one object. One of a group that policy is made of must be understood.
+// add adds one object. An object of a policy group must be understood.
 func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *views) error {
 	if read == nil {
 		read = &Reading{}
@@ -308,7 +308,7 @@ func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *vie
 	return nil
 }
 
-// stored is an object in the form in which a server keeps it.
+// stored returns an object in the form in which a server stores it.
 func (f *Files) stored(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if f.definitions == nil || object.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}) {
 		return object, nil
@@ -320,7 +320,7 @@ func (f *Files) stored(object *unstructured.Unstructured) (*unstructured.Unstruc
 	return object, nil
 }
 
-// kindOf are the kinds of objects by their Go type.
+// kindOf maps Go types to kinds.
 var kindOf = sync.OnceValue(func() map[reflect.Type]snapshot.Kind {
 	kinds := map[reflect.Type]snapshot.Kind{}
 	for _, kind := range snapshot.Kinds() {
@@ -329,7 +329,7 @@ var kindOf = sync.OnceValue(func() map[reflect.Type]snapshot.Kind {
 	return kinds
 })
 
-// understand reads an object; nil if it is of a kind that policy is not made of.
+// understand reads an object; nil if its kind is not policy.
 func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 	gvk := object.GroupVersionKind()
 	for _, scheme := range schemes() {
@@ -353,7 +353,7 @@ func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 	return nil, nil
 }
 
-// DefaultRBAC fills in what the server fills in.
+// DefaultRBAC applies the server's defaults.
 func DefaultRBAC(obj runtime.Object) {
 	settle := func(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 		ref.APIGroup = cmp.Or(ref.APIGroup, rbacv1.GroupName)
@@ -407,7 +407,7 @@ func (f *Files) Namespace(name string) (*corev1.Namespace, error) {
 // fixed are objects that do not change.
 type fixed struct{ cache.Indexer }
 
-// wereStored tells objects of a dump from those of a manifest.
+// wereStored reports whether objects come from a dump and not from a manifest.
 func (f *fixed) wereStored() bool {
 	return !slices.ContainsFunc(f.List(), func(obj any) bool {
 		m, err := meta.Accessor(obj)

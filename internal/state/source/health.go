@@ -14,12 +14,12 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
-// Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy
-// of yesterday in force, and has to be seen; what can be read and not understood is named.
+// Health watches the sources of policy, for readiness (SV-8): a source that can no longer be read leaves old policy in
+// force, which must be visible; it also names objects that can be read but not understood.
 type Health struct {
-	// Age is how old the policy may be. Set it before the sources are made, to have a limit.
+	// Age tracks how old the policy may be. To have a limit, set it before the sources are created.
 	Age *Age
-	// Clock is that of the host; nil if it is trusted. Set it before anybody asks.
+	// Clock is the clock of the host; nil if it is trusted. Set it before use.
 	Clock Clock
 
 	mu         sync.Mutex
@@ -29,11 +29,11 @@ type Health struct {
 
 // Clock is a clock that may be in doubt.
 type Clock interface {
-	// Doubt says what speaks against it; empty if nothing does.
+	// Doubt returns why the clock is in doubt; empty if it is not.
 	Doubt() string
 }
 
-// NewHealth returns one that has seen nothing yet.
+// NewHealth returns an empty Health.
 func NewHealth() *Health { return &Health{Age: NewAge(0), unreadable: map[string]string{}} }
 
 // source is one mirror.
@@ -47,10 +47,10 @@ type source struct {
 	failures int    // since then
 }
 
-// stuckAfter is how many failures in a row make a source stuck: one is a connection that ended.
+// stuckAfter is how many failures in a row make a source stuck: a single one may be just a closed connection.
 const stuckAfter = 2
 
-// watch notes the failures of a mirror, which must not run yet.
+// watch records the failures of a mirror, which must not be running yet.
 func (h *Health) watch(name string, m *mirror) {
 	src := &source{name: name, mirror: m}
 	h.mu.Lock()
@@ -60,7 +60,7 @@ func (h *Health) watch(name string, m *mirror) {
 	m.timeout = h.Age.watchTimeout()
 }
 
-// follow asks how new each source is until the context ends.
+// follow asks how recent each source is until the context ends.
 func (h *Health) follow(ctx context.Context, newest func(ctx context.Context, source string) (uint64, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *source) Name() string { return "policy-source-" + s.name }
 // Check implements healthz.HealthChecker.
 func (s *source) Check(*http.Request) error { return s.stuck(s.mirror.LastSyncResourceVersion()) }
 
-// stuck is an error while the source has failed and has made no progress since.
+// stuck returns an error while the source has failed and has made no progress since.
 func (s *source) stuck(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *Health) Checks() []healthz.HealthChecker {
 	}))
 }
 
-// found notes that an object cannot be read, or, without a reason, that it can.
+// found records that an object cannot be read, or, without a reason, that it can.
 func (h *Health) found(resource, object, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +132,7 @@ func (h *Health) found(resource, object, why string) {
 // named is how many unreadable objects readiness names.
 const named = 20
 
-// notice names what cannot be read; empty if there is nothing.
+// notice names unreadable objects; empty if there are none.
 func (h *Health) notice() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,9 +151,9 @@ func (h *Health) notice() string {
 	return fmt.Sprintf("%d stored objects cannot be read, and deny or grant nothing: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
 }
 
-// Announce names unreadable objects, and a clock in doubt, in what /readyz answers. They do not make the server
-// unready: it serves as it should, and would not be the better for being taken out. ?verbose and the check of the
-// snapshot show the notice in the body, everybody else gets it as a warning, which kubectl shows.
+// Announce adds unreadable objects, and a clock in doubt, to the answer of /readyz. They do not make the server
+// unready: it serves correctly, and taking it out would not help. ?verbose and the check of the snapshot show the
+// notice in the body; other callers get it as a warning, which kubectl shows.
 func (h *Health) Announce(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
@@ -170,14 +170,14 @@ func (h *Health) Announce(next http.Handler) http.Handler {
 			return
 		}
 		for _, n := range notices {
-			_, _ = fmt.Fprintf(w, "\n[!]%s: %s\n", n.about, n.text) // a client that has left does not care
+			_, _ = fmt.Fprintf(w, "\n[!]%s: %s\n", n.about, n.text) // the client may have disconnected
 		}
 	})
 }
 
 type notice struct{ about, text string }
 
-// notices are what /readyz says beside its checks, of the clock, too, if that is asked for.
+// notices returns what /readyz shows in addition to its checks, with the clock if asked for.
 func (h *Health) notices(clock bool) (all []notice) {
 	text := strings.Trim(strings.Join([]string{h.notice(), h.Age.notice()}, "; "), "; ")
 	if text != "" {

@@ -17,20 +17,20 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Held is what was dumped before, of one server by one user. It is for one question at a time.
+// Held caches earlier dumps, from one server by one user. It must not be used concurrently.
 type Held struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupResource]*heldKind
 	lists map[string]*unstructured.Unstructured // what is served, by group and version
 }
 
-// heldKind are the objects of a kind, and the state that they make up (TR-13).
+// heldKind are the objects of a kind, and their combined state (TR-13).
 type heldKind struct {
 	objects []*unstructured.Unstructured
 	state   uint64
 }
 
-// served is a list of what is served: the one that is held if it says the same.
+// served returns a list of what is served: the cached one if it is equal.
 func (h *Held) served(groupVersion string, content map[string]any) *unstructured.Unstructured {
 	if h.lists == nil {
 		h.lists = map[string]*unstructured.Unstructured{}
@@ -41,8 +41,9 @@ func (h *Held) served(groupVersion string, content map[string]any) *unstructured
 	return h.lists[groupVersion]
 }
 
-// list reads a kind, unless the server decides by exactly what is held: the state is made of the identity and version
-// of every object, and can be compared whenever it was asked for. Whether the kind may be listed is asked all the same.
+// list reads a kind, unless the server decides by exactly the cached objects: the state is computed from the identity
+// and version of every object, so it can be compared at any time. Whether the caller may list the kind is checked in
+// any case.
 func (h *Held) list(ctx context.Context, client dynamic.Interface, kind snapshot.Kind, now revision.Vector) ([]*unstructured.Unstructured, error) {
 	h.mu.Lock()
 	had := h.kinds[kind.GroupResource()]
@@ -54,7 +55,7 @@ func (h *Held) list(ctx context.Context, client dynamic.Interface, kind snapshot
 	return had.objects, err
 }
 
-// known keeps what was read, with those objects that are held in the same version.
+// known caches what was read, and reuses cached objects of the same version.
 func (h *Held) known(kind snapshot.Kind, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,10 +85,10 @@ func (h *Held) known(kind snapshot.Kind, objects []*unstructured.Unstructured) [
 	return next.objects
 }
 
-// server is asked what it serves, and how new its policy is.
+// server can be asked what it serves, and how recent its policy is.
 type server struct{ *discovery.DiscoveryClient }
 
-// revision is how new the policy is that the server decides by; nothing if it does not say.
+// revision returns how recent the policy is by which the server decides; empty if it does not say.
 func (s server) revision(ctx context.Context) revision.Vector {
 	review := &authz.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"},
 		Spec: authz.SubjectAccessReviewSpec{Verb: "list", ResourceKind: "namespaces"}}

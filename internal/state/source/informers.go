@@ -20,21 +20,21 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// InformersConfig says where informers get their objects.
+// InformersConfig configures where informers get their objects.
 type InformersConfig struct {
 	// Cluster reaches the built-in kinds.
 	Cluster Cluster
-	// Given are informers that others run, by the kind they have: those of custom resource definitions.
+	// Given are informers that other components run, by kind: those of custom resource definitions.
 	Given map[schema.GroupVersionResource]snapshot.Objects
 	// Groups reaches our own groups.
 	Groups Groups
 	// Served knows which kinds of ours are served.
 	Served Served
-	// Health is told how they fare.
+	// Health is told about failures.
 	Health *Health
-	// Unreadable tells why an object of a built-in kind stands for bytes that cannot be read; nil if none does.
+	// Unreadable returns why an object of a built-in kind stands for bytes that cannot be read; nil if none does.
 	Unreadable func(runtime.Object) string
-	// Warner is told that something is wrong with an object; nil if nobody is told.
+	// Warner is told that something is wrong with an object; may be nil.
 	Warner Warner
 }
 
@@ -53,7 +53,7 @@ type Served interface {
 	Serves(snapshot.Kind) (bool, error)
 }
 
-// ServedFunc is a function that does.
+// ServedFunc is a function that implements Served.
 type ServedFunc func(snapshot.Kind) (bool, error)
 
 // Serves implements Served.
@@ -64,7 +64,7 @@ type Warner interface {
 	Warn(obj runtime.Object, reason, message string)
 }
 
-// Informers is the source of a host that runs beside what it decides about: in the server itself, or with a cluster
+// Informers is the source of a host that decides for a running cluster: in the server itself, or for a cluster
 // elsewhere.
 type Informers struct {
 	cfg InformersConfig
@@ -80,7 +80,7 @@ var (
 	_ snapshot.Dated  = (*Informers)(nil)
 )
 
-// NewInformers returns the source; it asks nobody yet.
+// NewInformers returns the source; it does not connect yet.
 func NewInformers(cfg InformersConfig) *Informers {
 	return &Informers{cfg: cfg, mirrors: map[schema.GroupVersionResource]*mirror{}, given: map[schema.GroupVersionResource]*dated{}, moved: func() {}}
 }
@@ -106,7 +106,7 @@ func (s *Informers) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
 	return m, err
 }
 
-// mirror makes the mirror of a kind. Readiness depends on ours and on RBAC: only those are policy.
+// mirror creates the mirror of a kind. Readiness depends on our kinds and on RBAC: only those are policy.
 func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
 	changed := func() { s.moved() }
 	if !isOwn(kind) {
@@ -136,7 +136,7 @@ func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
 	return m, watchQuarantined(kind.Resource, m, s.cfg.Health, s.cfg.Warner)
 }
 
-// builtin reaches the kinds that are not ours.
+// builtin returns a client for a built-in kind.
 func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
 	client, err := s.cfg.Cluster.Kubernetes()
 	if err != nil {
@@ -173,10 +173,10 @@ func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) 
 	return exists, err
 }
 
-// isOwn tells the kinds of our groups.
+// isOwn reports whether a kind is in one of our groups.
 func isOwn(kind snapshot.Kind) bool { return slices.Contains(policycodec.Groups(), kind.Group) }
 
-// Run asks for objects until the context ends. All of them must have been asked for by then.
+// Run reads objects until the context ends. Call Objects for all kinds before.
 func (s *Informers) Run(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,21 +17,21 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// mirror holds the objects of one kind and tells its handlers of changes in the very goroutine that hears of them. An
-// informer does so through queues, so that nobody can tell what of a revision has arrived; here everything until the
-// revision of entry has been handled by all (TR-13). Handlers must not wait for anything.
+// mirror holds the objects of one kind and calls its handlers in the goroutine that receives the changes. An informer
+// uses queues, which hide how much of a revision has arrived; here all handlers have handled everything up to the
+// revision of entry (TR-13). Handlers must not block.
 type mirror struct {
 	kind    snapshot.Kind
 	name    string
 	client  cache.Getter
 	indexer cache.Indexer
-	// moved is told when the revision is a newer one, though nothing may have changed.
+	// moved is called when the revision is newer, even if nothing has changed.
 	moved func()
-	// failed is told of errors.
+	// failed is called with errors.
 	failed func(error)
-	// timeout is how long a watch lasts at least; 0 for the default.
+	// timeout is the minimum duration of a watch; 0 for the default.
 	timeout time.Duration
-	// keep is what stays of an object once everybody has been told of it.
+	// keep returns what is stored of an object after all handlers were called.
 	keep func(any) any
 
 	mu       sync.Mutex
@@ -73,7 +73,7 @@ func (m *mirror) run(ctx context.Context) {
 	}).RunWithContext(ctx)
 }
 
-// entry is how new it is: everything until then has been handled.
+// entry returns how recent the mirror is: everything up to it has been handled.
 func (m *mirror) entry() revision.Entry { return *m.state.Load() }
 
 // LastSyncResourceVersion is the revision as the server spells it; empty before the first list.
@@ -130,7 +130,7 @@ func (m *mirror) put(obj any) error {
 	return nil
 }
 
-// drop deletes an object. told is what handlers hear: the last state, or that it is not known.
+// drop deletes an object. told is what handlers get: the last state, or that it is not known.
 func (m *mirror) drop(obj, told any) error {
 	old, existed, err := m.indexer.Get(obj)
 	if err != nil || !existed {
@@ -146,18 +146,18 @@ func (m *mirror) drop(obj, told any) error {
 	return nil
 }
 
-// reach notes a revision, all of which has been handled.
+// reach records a revision up to which everything has been handled.
 func (m *mirror) reach(version string) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		at = m.entry().At // no number can be compared; nothing newer is claimed
+		at = m.entry().At // not a number, so it cannot be compared; claim nothing newer
 	}
 	m.state.Store(&revision.Entry{Source: m.name, At: at, State: revision.State(m.sum)})
 	m.moved()
 }
 
-// replace takes a whole list: what is new first, and what is gone last. A deny that was bound under another name
-// meanwhile is never missing in between.
+// replace applies a whole list: additions first, deletions last. So a deny that was rebound under another name is never
+// missing in between.
 func (m *mirror) replace(objects []any, version string) error {
 	there := make(map[string]bool, len(objects))
 	for _, obj := range objects {
@@ -226,7 +226,7 @@ func versionOf(obj any) string {
 	return ""
 }
 
-// queue is the mirror as the reflector sees it. It is a queue that nothing waits in.
+// queue is the mirror as the reflector sees it: a queue without waiting.
 type queue struct{ m *mirror }
 
 var (

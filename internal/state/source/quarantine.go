@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// quarantinedObjects counts what cannot be understood (SV-8, SV-10).
+// quarantinedObjects counts objects that cannot be understood (SV-8, SV-10).
 var (
 	quarantinedObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: "proviso", Subsystem: "policy", Name: "quarantined_objects", StabilityLevel: metrics.ALPHA,
@@ -23,7 +23,7 @@ var (
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(quarantinedObjects) })
 )
 
-// watchUnreadable names what stands for bytes that cannot be read, for kinds that are not ours.
+// watchUnreadable reports objects that stand for unreadable bytes, for kinds that are not ours.
 func watchUnreadable(resource string, objects snapshot.Objects, health *Health, why func(runtime.Object) string) error {
 	note := func(obj any, gone bool) {
 		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
@@ -45,8 +45,8 @@ func watchUnreadable(resource string, objects snapshot.Objects, health *Health, 
 	return err
 }
 
-// watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes,
-// and counts them, with an event for those who look at it. It lives in the handlers, so that it needs no goroutine.
+// watchQuarantined logs every object of the kind that this version does not understand, when it appears and when it is
+// gone, counts them, and writes an event about each. It runs in the handlers, so it needs no goroutine.
 func watchQuarantined(resource string, objects snapshot.Objects, health *Health, warner Warner) error {
 	registerMetrics()
 	gauge := quarantinedObjects.WithLabelValues(resource)

@@ -15,15 +15,15 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Remote is a cluster elsewhere, with what a configuration may read of it.
+// Remote is a cluster elsewhere, as far as a configuration may read it.
 type Remote struct {
 	*Informers
 	kube   informers.SharedInformerFactory
 	custom apiextensionsinformers.SharedInformerFactory
 }
 
-// NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster,
-// and the rest as cfg has it.
+// NewBeside is for a host beside a cluster that serves our groups itself: built-in kinds come from the cluster, and the
+// rest from cfg.
 func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
@@ -46,7 +46,7 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	return r, nil
 }
 
-// cluster is a client that is there.
+// cluster is an existing client.
 type cluster struct{ kubernetes.Interface }
 
 // Kubernetes implements Cluster.

@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// dated is a kind whose informer others run. Its handlers get events through a queue: who reads its objects from the
-// indexer, and not from events, has what is in the indexer.
+// dated is a kind whose informer another component runs. Its handlers get events through a queue, so only code that
+// reads its objects from the indexer, not from events, is up to date.
 type dated struct {
 	name    string
 	objects snapshot.Objects
@@ -57,12 +57,12 @@ func (s *Informers) OnMoved(moved func()) {
 	s.moved = moved
 }
 
-// Agent is the user agent of a server that asks itself how new its sources are, every few seconds. No caller can guess
-// it, so audit sinks can leave these requests out.
+// Agent is the user agent of a server that asks itself every few seconds how recent its sources are. No caller can
+// guess it, so audit sinks can leave these requests out.
 var Agent = "proviso-revision/" + rand.Text()
 
-// Newest asks the server for the revision that a source has there, which everything that was ever written to it is at
-// or before.
+// Newest asks the server for the revision of a source; everything that was ever written to the source is at or before
+// it.
 func (s *Informers) Newest(ctx context.Context, source string) (uint64, error) {
 	s.mu.Lock()
 	var found *mirror

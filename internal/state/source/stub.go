@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stub is what stays of an object that nobody reads any more: enough to tell it from others and from its next version.
-// A hundred thousand role bindings would be held twice otherwise, once as they came and once in the index.
+// stub is what is stored of an object that is no longer read: enough to identify it and its version. Otherwise a
+// hundred thousand role bindings would be held twice, once as received and once in the index.
 type stub struct {
 	namespace, name, version string
 	mark                     uint64
@@ -25,7 +25,7 @@ func stubOf(obj any) any {
 	return &stub{namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), mark: markOf(obj)}
 }
 
-// whole is an object of the kind for a stub, of which the name alone is known: handlers tell kinds by their types.
+// whole returns an object of the kind for a stub, with only its name: handlers identify kinds by their types.
 func (m *mirror) whole(obj any) any {
 	s, slim := obj.(*stub)
 	if !slim {
@@ -40,7 +40,7 @@ func (m *mirror) whole(obj any) any {
 	return made
 }
 
-// withoutManagers drops who wrote what, which is often the larger part of an object, and decides nothing.
+// withoutManagers drops the managed fields, which are often the larger part of an object and do not affect decisions.
 func withoutManagers(obj any) any {
 	if o, err := meta.Accessor(obj); err == nil && o.GetManagedFields() != nil {
 		o.SetManagedFields(nil)

@@ -12,7 +12,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// views are the roles and role bindings of files. People write them; the policy is made of the containers that hold
+// views are the roles and role bindings in files. People write these, but policy is stored in the containers that hold
 // them.
 type views struct {
 	cfg      FilesConfig
@@ -33,8 +33,8 @@ func (v *views) take(obj runtime.Object) bool {
 	return true
 }
 
-// fold puts them into their containers, which are made where they are missing. What a dump has in its container and
-// shows as a view too is the same thing; two roles of one name in manifests are not.
+// fold puts them into their containers, which it creates if missing. An entry that a dump has both in its container and
+// as a view is the same role; two roles of one name in manifests are an error.
 func (v *views) fold(f *Files) error {
 	if err := unique(v.roles); err != nil {
 		return err
@@ -77,7 +77,7 @@ func unique[T metav1.Object](objects []T) error {
 	return nil
 }
 
-// role puts a role into its container; without replace it leaves one that is there.
+// role puts a role into its container; without replace it keeps an existing one.
 func (v *views) role(f *Files, r *authz.Role, replace bool) error {
 	policy, err := container(f, snapshot.Policies, r.Namespace, policyv1alpha1.PolicyName, func(m metav1.ObjectMeta) *policyv1alpha1.Policy {
 		return &policyv1alpha1.Policy{ObjectMeta: m}
@@ -91,7 +91,7 @@ func (v *views) role(f *Files, r *authz.Role, replace bool) error {
 	return nil
 }
 
-// binding does so with a role binding.
+// binding does the same with a role binding.
 func (v *views) binding(f *Files, b *authz.RoleBinding, replace bool) error {
 	home := policycodec.HomeOf(b, v.cfg.MasterNamespace)
 	bindings, err := container(f, snapshot.PolicyBindings, b.Namespace, home, func(m metav1.ObjectMeta) *policyv1alpha1.PolicyBinding {
@@ -106,7 +106,7 @@ func (v *views) binding(f *Files, b *authz.RoleBinding, replace bool) error {
 	return nil
 }
 
-// container finds a container, or makes it.
+// container finds a container, or creates it.
 func container[T runtime.Object](f *Files, kind snapshot.Kind, namespace, name string, empty func(metav1.ObjectMeta) T) (none T, _ error) {
 	if all := f.objects[kind.GroupVersionResource]; all != nil {
 		if obj, exists, err := all.GetByKey(namespace + "/" + name); err == nil && exists {

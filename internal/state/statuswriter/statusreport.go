@@ -30,7 +30,7 @@ const (
 	reportPatience = 16 * time.Second
 )
 
-// Keep calls report every interval until the context ends, and after a failure ever more rarely until it succeeds.
+// Keep calls report every interval until the context ends; after a failure it backs off until it succeeds.
 func Keep(ctx context.Context, what string, report func(context.Context) error) {
 	wait := reportInterval
 	for {
@@ -51,7 +51,7 @@ func Keep(ctx context.Context, what string, report func(context.Context) error) 
 	}
 }
 
-// PerSnapshot reports once for every snapshot that is complete, and again while that fails.
+// PerSnapshot reports once for every complete snapshot, and retries while that fails.
 func PerSnapshot(store *snapshot.Store, report func(context.Context, *snapshot.Snapshot) error) func(context.Context) error {
 	var done uint64
 	return func(ctx context.Context) error {
@@ -67,8 +67,8 @@ func PerSnapshot(store *snapshot.Store, report func(context.Context, *snapshot.S
 	}
 }
 
-// Kind is a stored kind whose status follows from the snapshot alone. Every replica computes the same, so that it does
-// not matter which one writes.
+// Kind is a stored kind whose status follows from the snapshot alone. Every replica computes the same, so it does not
+// matter which one writes.
 type Kind[T interface {
 	runtime.Object
 	metav1.Object
@@ -76,17 +76,17 @@ type Kind[T interface {
 	Resource string
 	Objects  snapshot.Objects
 	Client   *rest.RESTClient
-	// Stored is the status that an object has.
+	// Stored returns the stored status of an object.
 	Stored func(T) S
 }
 
-// Update computes every status again and writes those that have changed. One that cannot be written does not keep the
-// others back.
+// Update computes every status again and writes those that have changed. One that cannot be written does not hold up
+// the others.
 func (r *Kind[T, S]) Update(ctx context.Context, compute func(T) S) error {
 	var failed []error
 	for _, obj := range Sorted[T](r.Objects) {
 		if policycodec.Quarantined(obj) != "" {
-			continue // says so itself, and is not written to
+			continue // it says so itself, and must not be written to
 		}
 		if next := compute(obj); !equality.Semantic.DeepEqual(next, r.Stored(obj)) {
 			if err := r.write(ctx, obj, next); err != nil && !apierrors.IsNotFound(err) {
@@ -97,9 +97,9 @@ func (r *Kind[T, S]) Update(ctx context.Context, compute func(T) S) error {
 	return errors.Join(failed...)
 }
 
-// write names no resource version: what is computed from the newest snapshot may always be written.
+// write does not name a resource version: a status computed from the newest snapshot may always be written.
 func (r *Kind[T, S]) write(ctx context.Context, obj T, status S) error {
-	// "add" replaces the whole status; a merge patch would keep what is no longer there.
+	// "add" replaces the whole status; a merge patch would keep removed fields.
 	data, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/status", "value": status}})
 	if err != nil {
 		return err

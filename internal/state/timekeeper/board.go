@@ -17,11 +17,11 @@ import (
 const (
 	// usual is how often the clocks are compared and the largest instant is kept.
 	usual = 10 * time.Second
-	// patience is how long the others have to answer, and exchange bounds each exchange with etcd.
+	// patience is how long the other replicas have to answer, and exchange bounds each exchange with etcd.
 	patience, exchange = 2 * time.Second, 10 * time.Second
-	// counts is how long an answer counts while no other comes.
+	// counts is how long an answer counts without a newer one.
 	counts = 3 * usual
-	// secondsToLive is how long the question of a server that has died stays.
+	// secondsToLive is how long the question of a dead server remains.
 	secondsToLive = 10
 )
 
@@ -29,7 +29,7 @@ const (
 type Board struct {
 	Client *clientv3.Client
 	Prefix string
-	// ID tells the servers apart; Host is shown to people.
+	// ID identifies a server; Host is shown to people.
 	ID, Host string
 
 	// every is how often, if that is not as usual.
@@ -44,10 +44,10 @@ func (b *Board) largest() string             { return b.key("largest") }
 func (b *Board) asks() string                { return b.key("asks") + "/" }
 func (b *Board) answers(asker string) string { return b.key("answers", asker) + "/" }
 
-// askerOf is the server whose question has a key.
+// askerOf returns the server whose question has a key.
 func (b *Board) askerOf(key string) (id string, isAsk bool) { return strings.CutPrefix(key, b.asks()) }
 
-// ask is the question of a server, and answer what another one's clock showed after it had seen the question.
+// ask is the question of a server, and answer is what another server's clock showed after it had seen the question.
 type ask struct {
 	Host string `json:"host"`
 	Seq  int64  `json:"seq"`
@@ -57,12 +57,12 @@ type answer struct {
 	Host string    `json:"host"`
 	Seq  int64     `json:"seq"`
 	At   time.Time `json:"at"`
-	// Wrong says that it is behind what was seen before, and is not to be compared with: others would be in doubt for
-	// nothing.
+	// Wrong is true if the clock is behind an instant seen before. Other servers must not compare with it: they would
+	// be in doubt for no reason.
 	Wrong bool `json:"wrong,omitempty"`
 }
 
-// Agree makes the time of this clock the largest that was seen.
+// Agree makes the time of this clock the largest instant seen.
 func (k *Keeper) Agree(ctx context.Context, b Board) error {
 	ctx, cancel := context.WithTimeout(ctx, exchange)
 	defer cancel()
@@ -70,8 +70,8 @@ func (k *Keeper) Agree(ctx context.Context, b Board) error {
 	return err
 }
 
-// Follow compares the clock, again and again, until the context ends. While etcd cannot be reached the clock is judged
-// by what was known last.
+// Follow compares the clock, again and again, until the context ends. While etcd cannot be reached, the clock is judged
+// by the last known evidence.
 func (k *Keeper) Follow(ctx context.Context, b Board) {
 	c := &comparing{Keeper: k, board: &b, others: map[string]seen{}}
 	for ctx.Err() == nil {
@@ -93,7 +93,8 @@ type comparing struct {
 	// others are the clocks that were measured, by the ID of their server.
 	others map[string]seen
 
-	// seq is the question that is open, since when it is, and who has not answered it; over ends it.
+	// seq is the open question; the following fields say since when it is open and who has not answered it; over ends
+	// it.
 	seq     int64
 	asked   time.Duration
 	waiting map[string]bool
@@ -152,7 +153,7 @@ func (c *comparing) attend(ctx context.Context) error {
 	}
 }
 
-// begin asks all others that there are.
+// begin asks all other servers.
 func (c *comparing) begin(ctx context.Context) error {
 	found, err := c.get(ctx, c.board.asks(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
@@ -182,7 +183,7 @@ func (c *comparing) hearAll(ctx context.Context, events []*clientv3.Event) error
 	return nil
 }
 
-// hear takes what another server has written.
+// hear handles what another server has written.
 func (c *comparing) hear(ctx context.Context, event *clientv3.Event) error {
 	key := string(event.Kv.Key)
 	id, isAsk := c.board.askerOf(key)
@@ -220,7 +221,7 @@ func (c *comparing) reply(ctx context.Context, asker string, question []byte) er
 	return nil
 }
 
-// measure takes an answer to the question that is open. Another one tells nothing: it may be old.
+// measure handles an answer to the open question. Any other answer is ignored: it may be old.
 func (c *comparing) measure(ctx context.Context, from string, text []byte) error {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil || a.Seq != c.seq {
@@ -236,8 +237,8 @@ func (c *comparing) measure(ctx context.Context, from string, text []byte) error
 	return c.finish(ctx)
 }
 
-// finish judges the clock by the answers that there are, and keeps the time if it is right. The first time all others
-// have to answer; one that has died is forgotten with its lease.
+// finish judges the clock by the answers so far, and stores the time if the clock is right. The first time all others
+// have to answer; a dead one is dropped with its lease.
 func (c *comparing) finish(ctx context.Context) error {
 	if len(c.waiting) > 0 && !c.known.Load().compared {
 		return c.begin(ctx)
@@ -270,7 +271,7 @@ func (c *comparing) finish(ctx context.Context) error {
 	return err
 }
 
-// seen takes the largest instant that another server has seen.
+// seen handles the largest instant that another server has seen.
 func (c *comparing) seen(text []byte) error {
 	largest, err := readTime(text)
 	if err != nil {
@@ -299,7 +300,7 @@ func (c *comparing) get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return c.board.Client.Get(ctx, key, opts...)
 }
 
-// put writes something that goes with this server, and returns the revision.
+// put writes a key that lives as long as this server, and returns the revision.
 func (c *comparing) put(ctx context.Context, key string, value any) (int64, error) {
 	data, err := json.Marshal(value)
 	if err != nil {

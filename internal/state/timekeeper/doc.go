@@ -1,8 +1,8 @@
-// Package timekeeper knows whether the clock of a server can be trusted. What begins or ends would otherwise begin and
-// end with a clock that is set, or that is wrong.
+// Package timekeeper knows whether the clock of a server can be trusted. Otherwise a clock that is wrong, or was set,
+// would decide when rights begin and end.
 //
-// Two things speak against a clock: it is far behind an instant that was seen before, which is kept in etcd across
-// restarts, or it differs from that of another replica. Who of two replicas is right cannot be known, so both are in
-// doubt. A server in doubt goes on serving; rights that begin or end allow nothing, and deny. It fails closed: before a
-// server has read what is kept, and has asked the others, it is in doubt.
+// A clock is in doubt if it is far behind an instant that was seen before, which is kept in etcd across restarts, or if
+// it differs from the clock of another replica. It cannot be known which of two replicas is right, so both are in
+// doubt. A server in doubt keeps serving; time-limited bindings and grants allow nothing, and their deny rules deny. It
+// fails closed: a server is in doubt until it has read the kept instant and has asked the other replicas.
 package timekeeper

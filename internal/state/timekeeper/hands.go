@@ -2,15 +2,15 @@ package timekeeper
 
 import "time"
 
-// Hands are what a clock shows.
+// Hands is what a clock shows.
 type Hands interface {
-	// Now is the time of day, which may be set.
+	// Now returns the time of day, which may be set.
 	Now() time.Time
-	// Elapsed is how long the clock has run. It cannot be set.
+	// Elapsed returns how long the clock has run. It cannot be set.
 	Elapsed() time.Duration
 }
 
-// Machine is the clock of the machine.
+// Machine returns the clock of the machine.
 func Machine() Hands { return machine{time.Now()} }
 
 type machine struct{ began time.Time }

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// Behind is how far a clock may be behind the largest instant that was seen.
+	// Behind is how far a clock may be behind the largest instant seen.
 	Behind = 30 * time.Second
-	// DefaultSkew is how far the clocks of two replicas may be apart, beyond what cannot be known.
+	// DefaultSkew is how far the clocks of two replicas may be apart, beyond the uncertainty of the measurement.
 	DefaultSkew = 2 * time.Second
-	// MinSkew is the least that can be asked for.
+	// MinSkew is the smallest permitted setting.
 	MinSkew = 100 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ func New(hands Hands, skew time.Duration) *Keeper {
 	return k
 }
 
-// evidence is what a clock is judged by. It never changes.
+// evidence is what a clock is judged by. It is immutable.
 type evidence struct {
 	// compared is false until the kept instant was read and the replicas were asked.
 	compared bool
@@ -39,24 +39,24 @@ type evidence struct {
 	others []other
 }
 
-// other is the clock of another replica, told as the time of day at which this process began: it was between from and
-// until. Told so, it stays true while both clocks run.
+// other is the clock of another replica, expressed as the time of day at which this process began: it was between from
+// and until. Expressed like this, it stays valid while both clocks run.
 type other struct {
 	host        string
 	from, until time.Time
 }
 
-// measured is the clock of a replica that showed an instant at some moment between asked and answered.
+// measured returns the clock of a replica that showed an instant at some moment between asked and answered.
 func measured(host string, at time.Time, asked, answered time.Duration) other {
 	return other{host, at.Add(-answered), at.Add(-asked)}
 }
 
-// off is how far a beginning is outside of what the other clock tells.
+// off returns how far a beginning is outside what the other clock permits.
 func (o *other) off(began time.Time) time.Duration {
 	return max(o.from.Sub(began), began.Sub(o.until), 0)
 }
 
-// doubt is what speaks against a clock.
+// doubt is the evidence against a clock.
 type doubt struct {
 	uncompared bool
 	// behind is how far it is behind the largest instant, and off how far it is off the clock of a replica.
@@ -71,7 +71,7 @@ func (k *Keeper) Now() (time.Time, bool) {
 	return now, !doubted
 }
 
-// judge looks for what speaks against what the hands show. It allocates nothing: every request asks.
+// judge looks for evidence against the time shown. It does not allocate: every request calls it.
 func (k *Keeper) judge(now time.Time) (d doubt, doubted bool) {
 	e, wall := k.known.Load(), now.Round(0)
 	if !e.compared {
@@ -92,7 +92,7 @@ func (k *Keeper) judge(now time.Time) (d doubt, doubted bool) {
 	return d, false
 }
 
-// Doubt says what speaks against the clock; empty if nothing does.
+// Doubt returns why the clock is in doubt; empty if it is not.
 func (k *Keeper) Doubt() string {
 	now := k.hands.Now()
 	d, doubted := k.judge(now)
@@ -111,7 +111,7 @@ func (k *Keeper) Doubt() string {
 	}
 }
 
-// isBehind reports whether the clock is known to be wrong, and is none to compare with.
+// isBehind reports whether the clock is known to be wrong, so others must not compare with it.
 func (k *Keeper) isBehind() bool {
 	d, _ := k.judge(k.hands.Now())
 	return d.behind > 0

@@ -21,14 +21,14 @@ var (
 	register = sync.OnceFunc(func() { legacyregistry.MustRegister(trusted) })
 )
 
-// Teller tells people about an object.
+// Teller reports something about an object to people.
 type Teller interface {
 	Warn(obj runtime.Object, reason, message string)
 	Inform(obj runtime.Object, reason, message string)
 }
 
-// Report tells, until the context ends, when the clock comes into doubt and when it is trusted again: in the log, in a
-// metric, and in events of a namespace.
+// Report reports, until the context ends, when the clock comes into doubt and when it is trusted again: in the log, in
+// a metric, and in events of a namespace.
 func (k *Keeper) Report(ctx context.Context, namespace string, to Teller) {
 	register()
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace}

@@ -161,7 +161,7 @@ func accessApprovals(s *access.AccessRuleSpec, spec *field.Path) (errs field.Err
 	return errs
 }
 
-// AccessRequest checks what an access request says by itself.
+// AccessRequest checks an access request, without looking at other objects.
 func AccessRequest(r *access.AccessRequest) (errs field.ErrorList) {
 	s, spec := &r.Spec, field.NewPath("spec")
 	if s.RuleRef.Name == "" {

@@ -1,4 +1,3 @@
-// Package validate says what is wrong with an object of Proviso's API groups, field by field, with a remedy. It is
-// pure: what takes the engine (expressions, field paths) or other objects (does the role exist) is checked by the
-// registry.
+// Package validate validates objects of Proviso's API groups, field by field; each error suggests a remedy. It is pure:
+// the registry checks what needs the engine (expressions, field paths) or other objects (does the role exist).
 package validate

@@ -33,7 +33,7 @@ func subdomainName(name string) (errs field.ErrorList) {
 	return errs
 }
 
-// entryMeta checks the metadata of something that lives in a container: nobody would ever run its finalizers.
+// entryMeta checks the metadata of an entry of a container. It refuses finalizers, which would never run.
 func entryMeta(m metav1.ObjectMeta, container string) (errs field.ErrorList) {
 	errs = segmentName(m.Name)
 	if len(m.Finalizers) > 0 {

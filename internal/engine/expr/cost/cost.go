@@ -11,10 +11,9 @@ import (
 )
 
 // Kubernetes does not know how large an object is when an expression is
-// written. To refuse what could never run, we estimate for an object with
-// lists and maps of typicalItems entries and strings of typicalBytes: two
-// nested loops over them pass, three do not. What really happens is limited at
-// run time.
+// written. To refuse what could never run, we estimate for an object with lists
+// and maps of typicalItems entries and strings of typicalBytes: two nested
+// loops over them pass, three do not. The real cost is limited at run time.
 const (
 	typicalItems = 256
 	typicalBytes = 256
@@ -24,9 +23,9 @@ const (
 type Size struct{ Items, Bytes int }
 
 var (
-	// Small is every request that a person or a controller makes.
+	// Small covers every request that a person or a controller makes.
 	Small = Size{1000, 1024}
-	// Tiny is one of the many requests that have a few groups.
+	// Tiny covers the many requests with only a few groups.
 	Tiny = Size{32, 256}
 )
 
@@ -40,7 +39,7 @@ type Expression struct {
 	Selects int
 }
 
-// sizes estimates the size of values by what they come from.
+// sizes estimates the size of values by their origin.
 type sizes struct {
 	request *checker.SizeEstimate // lists and maps of the request
 	strings *checker.SizeEstimate // strings of the request
@@ -48,7 +47,7 @@ type sizes struct {
 	name    string // of the request
 }
 
-// of has the request at most as large as a size.
+// of limits the size of the request.
 func of(size Size) sizes {
 	return sizes{request: upTo(uint64(size.Items)), strings: upTo(uint64(size.Bytes))}
 }
@@ -105,18 +104,17 @@ func (e Expression) Check(estimateLimit, callLimit uint64) error {
 	return nil
 }
 
-// Bounds says when an evaluation certainly stays within the runtime cost
-// limit. Only then may it go untracked, and only then may a decision skip a
-// part of the expression that has not been evaluated.
+// Bounds says when an evaluation certainly stays within the runtime cost limit. Only then may it run untracked, and
+// only then may a decision skip a part of the expression that was not evaluated.
 type Bounds struct {
 	Always bool   // whatever the request and the object are
 	Second bool   // whatever the object is, if the request is small
 	First  bool   // in the first step, if the request is small
 	Cost   uint64 // the most that it costs, if any of these holds
-	// turn is the most that everything outside of loops, or one turn of any loop, costs, if the request is small: n
-	// turns of loops cost at most (n+1) times as much. 0 if there is no such bound.
+	// Turn is the most that everything outside loops, or one iteration of any loop, costs, if the request is small: n
+	// iterations cost at most (n+1) times as much. 0 if there is no such bound.
 	Turn uint64
-	// brief tells that the first step is short if the request is tiny.
+	// Brief is true if the first step is short for a tiny request.
 	Brief bool
 }
 
@@ -185,9 +183,8 @@ func (e Expression) bounds(callLimit uint64) Bounds {
 	return b
 }
 
-// countable returns what the loops of an expression go over, by ID, if the cost of the expression grows with the turns
-// of its loops and with nothing else that they make: all, exists and exists_one keep a boolean or a number, map and
-// filter a list.
+// countable returns the ranges of the loops of an expression, by ID, if its cost grows only with the iterations of its
+// loops, and not with what they build: all, exists and exists_one keep a boolean or a number, map and filter a list.
 func countable(e ast.Expr) (ranges map[int64]bool, ok bool) {
 	ranges, ok = map[int64]bool{}, true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

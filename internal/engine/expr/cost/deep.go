@@ -9,10 +9,9 @@ import (
 // TextPerUnit is how many bytes of text count as one value.
 const TextPerUnit = 16
 
-// Deep counts what can be seen in a value, down to the last text, but
-// not beyond the limit: lists can hold the same list many times over, so that
-// walking through all of it could take for ever. Kubernetes' cost counts the
-// outermost entries alone.
+// Deep counts everything in a value, down to the last text, but not beyond the
+// limit: lists can hold the same list many times over, so a full walk could
+// take forever. Kubernetes' cost counts only the outermost entries.
 func Deep(v ref.Val, limit uint64) uint64 {
 	var n uint64
 	countValue(v, &n, limit)
@@ -50,8 +49,7 @@ func countValue(v ref.Val, n *uint64, limit uint64) {
 	}
 }
 
-// countNative counts what came from JSON, without wrapping it for CEL first. It
-// is false for anything else.
+// countNative counts values from JSON without wrapping them for CEL first. It returns false for other values.
 func countNative(v any, n *uint64, limit uint64) bool {
 	switch t := v.(type) {
 	case map[string]any:
@@ -92,7 +90,7 @@ func countJSON(v any, n *uint64, limit uint64) {
 	}
 }
 
-// ListSize is the number of entries of a list; false if it is none.
+// ListSize returns the number of entries of a list; false for other values.
 func ListSize(v ref.Val) (uint64, bool) {
 	if l, ok := v.(traits.Lister); ok {
 		if n, ok := l.Size().(types.Int); ok {
@@ -102,7 +100,7 @@ func ListSize(v ref.Val) (uint64, bool) {
 	return 0, false
 }
 
-// TextSize is the length of a text; false if it is none.
+// TextSize returns the length of a text; false for other values.
 func TextSize(v ref.Val) (uint64, bool) {
 	s, ok := v.(types.String)
 	return uint64(len(s)), ok

@@ -9,11 +9,11 @@ import (
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// Limits of an expression. The type checker takes time in the fourth
-// power of the depth of a type, in the square of the number of calls, and some
-// macros double what they are applied to, so that a few hundred bytes can keep
-// it busy for ever. What is over a limit is refused before it is checked, by
-// counting alone: every replica counts the same.
+// Limits of an expression. The type checker takes time in the fourth power of
+// the depth of a type, in the square of the number of calls, and some macros
+// double their argument, so a few hundred bytes can keep it busy forever. An
+// expression over a limit is refused before it is checked, by counting alone:
+// every replica counts the same.
 const (
 	maxTokens    = 3000 // before parsing
 	maxNesting   = 48   // of brackets, before parsing
@@ -60,11 +60,10 @@ func CheckSyntax(e ast.Expr) error {
 	return nil
 }
 
-// weight is what the type checker will have to deal with.
+// weight is the work that the type checker will have.
 type weight struct {
 	nodes, calls, depth int
-	// types is how deep the type of the value can be nested, or that of a value
-	// on the way to it.
+	// types is how deep the type of the value, or of an intermediate value, can be nested.
 	types   int
 	pattern *PatternError
 }
@@ -82,7 +81,7 @@ func (e *PatternError) Error() string {
 
 func (e *PatternError) Unwrap() error { return e.err }
 
-// weigh estimates from above. Numbers saturate far over the limits.
+// weigh returns an upper bound. Numbers saturate far above the limits.
 func weigh(e ast.Expr) weight {
 	s := scale{vars: map[string]int{}}
 	w := s.expr(e, 1)
@@ -108,7 +107,7 @@ func satMul(a, b int) int {
 	return a * b
 }
 
-// join takes in a part.
+// join adds a part.
 func (w *weight) join(part weight) {
 	w.nodes, w.calls = satAdd(w.nodes, part.nodes), satAdd(w.calls, part.calls)
 	w.depth = max(w.depth, part.depth+1)
@@ -172,7 +171,7 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 		w.nodes, w.calls, w.depth = satAdd(w.nodes, macroNodes), satAdd(w.calls, macroNodes/2), w.depth+4
 	}
 	switch call.FunctionName() {
-	case "optMap", "optFlatMap", "sortBy": // their target appears more than once in what they expand to
+	case "optMap", "optFlatMap", "sortBy": // their target appears more than once in the expansion
 		w.nodes, w.calls = satAdd(w.nodes, satMul(2, target.nodes)), satAdd(w.calls, satMul(2, target.calls))
 		w.types = max(target.types, last+1)
 	case "map", "transformList", "transformMap", "transformMapEntry", "of", "ofNonZeroValue": // the latter of optional
@@ -186,7 +185,7 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 	return w
 }
 
-// regex notes a constant pattern that is too large, or is none.
+// regex records a constant pattern that is too large or invalid.
 func (s *scale) regex(call ast.CallExpr) {
 	pattern, at, ok := PatternOf(call)
 	if !ok || s.pattern != nil {

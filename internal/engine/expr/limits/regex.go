@@ -20,8 +20,8 @@ const maxPattern = 5000
 // ErrLargePattern is a pattern with too many steps.
 var ErrLargePattern = errors.New("it is too large")
 
-// PatternSteps is the number of steps of a regular expression. Kubernetes' cost
-// goes by the length of its text, which says little about it.
+// PatternSteps returns the number of steps of a regular expression. Kubernetes' cost depends on the length of its text,
+// which says little about its cost.
 func PatternSteps(pattern string) (int, error) {
 	if len(pattern) > MaxBytes {
 		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrLargePattern, len(pattern), MaxBytes)
@@ -53,7 +53,7 @@ func regexSteps(re *syntax.Regexp) int {
 	return n
 }
 
-// PatternOf is the constant pattern of a call that matches one.
+// PatternOf returns the constant pattern of a call that matches one.
 func PatternOf(call ast.CallExpr) (pattern string, id int64, constant bool) {
 	at, ok := regexFunctions[call.FunctionName()]
 	args := call.Args()

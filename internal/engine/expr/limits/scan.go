@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The parser is generous: it takes seconds for ten kilobytes of minus signs,
-// and recurses with every bracket. What it gets to see is measured first, by
-// reading the text once.
+// The parser is generous: it takes seconds for ten kilobytes of minus signs, and recurses with every bracket. So its
+// input is measured first, by reading the text once.
 
 // measure is the shape of a text, before it is parsed.
 type measure struct {
@@ -87,8 +86,8 @@ func isPair(a, b byte) bool {
 	return false
 }
 
-// prefixedString is the length of the string literal that follows the word, if
-// the word is its prefix: r'…', b"…", br'…'.
+// prefixedString returns the length of the string literal that follows the word, if the word is its prefix: r'…', b"…",
+// br'…'.
 func prefixedString(word, rest string) int {
 	raw := strings.TrimLeft(word, "bB")
 	if len(word)-len(raw) > 1 {
@@ -103,8 +102,7 @@ func prefixedString(word, rest string) int {
 	return 0
 }
 
-// stringEnd is the length of the string literal at the beginning of s; 0 if
-// there is none.
+// stringEnd returns the length of the string literal at the beginning of s; 0 if there is none.
 func stringEnd(s string, raw bool) int {
 	if s == "" || s[0] != '\'' && s[0] != '"' {
 		return 0
@@ -136,8 +134,7 @@ func closing(s, quote string, raw bool) int {
 	return 0
 }
 
-// escapeLen is the length of an escape sequence without its backslash; 0 if it
-// is none.
+// escapeLen returns the length of an escape sequence without its backslash; 0 if it is invalid.
 func escapeLen(s string) int {
 	if s == "" {
 		return 0

@@ -1,3 +1,3 @@
-// Package text knows expressions as they are written: their macros before they are expanded, values as literals, and
-// how to print an expression so that it parses to the same one. It knows nothing of requests and objects.
+// Package text handles the source form of expressions: macros before expansion, values as literals, and printing an
+// expression such that it parses back to the same one. It does not know about requests and objects.
 package text

@@ -11,14 +11,13 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// maxLiteral bounds what one known value may add to a residual text. Someone
-// with a thousand groups is shown request.groups instead.
+// maxLiteral bounds what one known value may add to a residual text. For a user with a thousand groups, request.groups
+// is shown instead.
 const maxLiteral = 1024
 
 var factory = ast.NewExprFactory()
 
-// Literal makes source for a value; false if there is none that has the
-// same meaning.
+// Literal returns source for a value; false if no source has the same meaning.
 func Literal(val ref.Val) (ast.Expr, bool) {
 	budget := maxLiteral
 	return literal(val, &budget)
@@ -69,7 +68,7 @@ func listLiteral(l traits.Lister, budget *int) (ast.Expr, bool) {
 	return factory.NewList(0, uniform(elems), nil), true
 }
 
-// mapLiteral sorts by key, so that equal values give equal text.
+// mapLiteral sorts by key, so equal values give equal text.
 func mapLiteral(m traits.Mapper, budget *int) (ast.Expr, bool) {
 	var keys []string
 	for it := m.Iterator(); it.HasNext() == types.True; {
@@ -114,7 +113,7 @@ func uniform(elems []ast.Expr) []ast.Expr {
 	return elems
 }
 
-// shape names the type of a literal, or is empty if it is not certain.
+// shape returns the type of a literal; empty if it is not certain.
 func shape(e ast.Expr) string {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -128,7 +127,7 @@ func shape(e ast.Expr) string {
 	return ""
 }
 
-// StringLiteral is the text that an expression is; false if it is something else.
+// StringLiteral returns the text of a string literal; false for other expressions.
 func StringLiteral(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false

@@ -2,12 +2,12 @@ package text
 
 import "github.com/google/cel-go/common/ast"
 
-// Residual text is made from the expression as it was parsed, before macros
-// are expanded, because the expansion cannot be read. So this package has to
+// Residual text is generated from the parsed expression before macros are
+// expanded, because people cannot read the expansion. So this package has to
 // know which calls are macros and which of their arguments are loop variables.
 // A test compares the table with the macros of the environment.
 
-// Macro tells a macro from other calls of the same name.
+// Macro identifies a macro among calls of the same name.
 type Macro struct {
 	Name   string
 	Args   int

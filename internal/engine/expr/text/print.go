@@ -31,8 +31,8 @@ var binaryPrec = map[string]int{
 	operators.Multiply: precMultiply, operators.Divide: precMultiply, operators.Modulo: precMultiply,
 }
 
-// printer writes an expression whose macros are not expanded as source. It is
-// ours because cel-go's drops parentheses that matter, as in (-x).f().
+// printer writes an expression with unexpanded macros as source. We do not use cel-go's, because it drops parentheses
+// that matter, as in (-x).f().
 type printer struct {
 	strings.Builder
 }
@@ -44,7 +44,7 @@ func Source(e ast.Expr) string {
 	return p.String()
 }
 
-// expr writes e, in parentheses if it binds weaker than its place demands.
+// expr writes e, in parentheses if it binds weaker than its context requires.
 func (p *printer) expr(e ast.Expr, at int) {
 	if precedence(e) < at {
 		p.WriteByte('(')

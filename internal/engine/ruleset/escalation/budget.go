@@ -1,20 +1,20 @@
 package escalation
 
 // maxSteps limits one escalation check. At the limit a check takes about 0.4 s of processor time. Beyond it the grant
-// is refused: a check that takes minutes is a way to keep the server busy. A step is about what it takes to compare a
-// name with a pattern; what takes longer counts as several, whatever it is done for.
+// is refused: otherwise a check that takes minutes could keep the server busy. A step is about the time to compare a
+// name with a pattern; work that takes longer counts as several steps, whatever its purpose.
 const maxSteps = 8_000_000
 
-// What takes more than a step.
+// Work that takes more than a step.
 const (
 	perRule    = 300 // to compile one that the writer has
 	perEntry   = 10  // for each kind, name and path in it
-	perPlace   = 25  // to look at a resource, beside the patterns that could be about it
-	perSight   = 50  // more, if the rules see it as they see no other
-	perRequest = 20  // to decide it, beside the rules that could match it
-	// perCondition is to gather the rules under whose conditions a request is held.
+	perPlace   = 25  // to look at a resource, in addition to the patterns that could match it
+	perSight   = 50  // additional, if the rules see it differently from all others
+	perRequest = 20  // to decide it, in addition to the rules that could match it
+	// perCondition is to collect the rules under whose conditions a request is held.
 	perCondition = 10
-	// perKind is how many patterns by kind the index passes over in a step.
+	// perKind is how many patterns by kind the index skips in a step.
 	perKind = 8
 )
 

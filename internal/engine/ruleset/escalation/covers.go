@@ -15,34 +15,34 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// Grant is what a writer of a role or a binding is about to hand out.
+// Grant is what a writer of a role or a binding is about to grant.
 type Grant struct {
 	// User is the writer.
 	User user.Info
-	// Namespace is where the rules will hold. Empty, or for Policy the master namespace, is everywhere, cluster-scoped
-	// resources and non-resource paths included.
+	// Namespace is where the rules will apply. Empty, or for Policy the master namespace, means everywhere,
+	// cluster-scoped resources and non-resource paths included.
 	Namespace string
-	// Policy or RBAC are the rules. Deny rules grant nothing and are not looked at: they need the verb deny.
+	// Policy or RBAC are the rules. Deny rules grant nothing and are ignored: they need the verb deny.
 	Policy []policyv1alpha1.PolicyRule
 	RBAC   []rbacv1.PolicyRule
-	// Grantees are whom the rules are bound to. A role has none yet; Role then names it, if it exists.
+	// Grantees are the subjects to which the rules are bound. A role has none yet; then Role names it, if it exists.
 	Grantees []ruleset.Subject
 	Role     ruleset.RoleRef
-	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order.
-	// Rights of others do not count, and what RBAC grants ahead of Policy is not denied.
+	// Tiers are the tiers of the index that are in the chain, in its order; nil means all of them in the usual order.
+	// Rights from other tiers do not count, and what RBAC grants ahead of Policy is not denied.
 	Tiers []ruleset.Tier
-	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
+	// Lifted checks only what the writer is denied: the verbs escalate and bind make up for missing rights.
 	Lifted bool
-	// Implies reports whether the condition of wanted holds only where the condition of held does, no matter who the
-	// callers of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
+	// Implies reports whether the condition of wanted holds only where the condition of held does, for all callers of
+	// the two. Without it SameCondition is used. It must be certain to return true; returning false only refuses.
 	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
 }
 
-// mastersGroup holds everything: the chain asks nobody else about it.
+// mastersGroup holds everything: the chain asks no other link about it.
 const mastersGroup = "system:masters"
 
-// NeedsDeny reports whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask
-// it for the old and the new rules: taking a deny rule away gives power, too.
+// NeedsDeny reports whether writing these rules, or binding a role with them, needs the verb deny on the role. Check
+// both the old and the new rules: removing a deny rule gives power, too.
 func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny })
 }
@@ -69,7 +69,7 @@ func (c *comparison) covers(g Grant) error {
 		g.Implies = SameCondition
 	}
 	if g.Namespace == ix.MasterNamespace() && len(g.RBAC) == 0 {
-		g.Namespace = "" // what Policy grants in the master namespace it grants everywhere
+		g.Namespace = "" // what Policy grants in the master namespace applies everywhere
 	}
 	if g.Tiers == nil {
 		g.Tiers = []ruleset.Tier{ruleset.TierMaster, ruleset.TierNamespace, ruleset.TierRBAC}
@@ -112,11 +112,11 @@ type comparison struct {
 	wanted  *ruleset.Definition
 	budget  budget
 	refusal *NotHeld
-	// everyName looks at names that do not matter, too (see universe). A test proves by it that they do not.
+	// everyName also checks names that do not matter (see universe). A test uses it to prove that they do not.
 	everyName bool
 }
 
-// compare notes what is wanted and not held in a namespace.
+// compare records what is wanted and not held in a namespace.
 func (c *comparison) compare(w *writer, namespace string, shared sharedDenies) error {
 	held, err := c.proofOf(w, namespace, shared)
 	if err != nil {
@@ -130,8 +130,8 @@ func (c *comparison) compare(w *writer, namespace string, shared sharedDenies) e
 	return nil
 }
 
-// Reaches reports whether any deny rule reaches the writer of a grant where it will hold. If none does, nothing is
-// denied that the writer could hand out. It is a superset: denies that the grantees share count, too.
+// Reaches reports whether any deny rule applies to the writer of a grant where the grant will apply. If none does,
+// nothing that the writer could grant is denied. It is a superset: denies that the grantees share count, too.
 func Reaches(ix *ruleset.Index, g Grant) bool {
 	if g.User == nil {
 		return true
@@ -144,10 +144,10 @@ func Reaches(ix *ruleset.Index, g Grant) bool {
 	return err != nil || len(w.local) > 0 || w.denied(nil)
 }
 
-// maxProduct is up to how many comparisons of names rules are compared as Kubernetes does.
+// maxProduct is up to how many comparisons of names Kubernetes' own check is used.
 const maxProduct = 1 << 21
 
-// coversRBAC is Kubernetes' own check, rule by rule. What it accepts needs no other, as long as nothing denies.
+// coversRBAC is Kubernetes' own check, rule by rule. What it accepts needs no further check, as long as nothing denies.
 func coversRBAC(held, wanted []rbacv1.PolicyRule) bool {
 	each, product := 1, 0
 	for _, r := range held {
@@ -169,13 +169,13 @@ func coversRBAC(held, wanted []rbacv1.PolicyRule) bool {
 // NotHeld is the refusal of a grant.
 type NotHeld struct {
 	User string
-	// Gaps are the first things that are missing.
+	// Gaps are the first missing rights.
 	Gaps []Gap
 	// More is how many more were found.
 	More int
 	// Reason is set instead if the question could not be decided.
 	Reason string
-	// Lifted tells that missing rights did not count, but only those that are denied.
+	// Lifted is true if missing rights did not count, only denied ones.
 	Lifted bool
 }
 
@@ -183,7 +183,7 @@ func errTooMuch() *NotHeld {
 	return &NotHeld{Reason: "the rules and those of the writer are too many to compare: split the role, or use fewer wildcards and unknown kinds"}
 }
 
-// maxGaps limits a refusal to what a person reads.
+// maxGaps keeps a refusal readable.
 const maxGaps = 10
 
 // Gap is something that the writer does not hold.
@@ -192,7 +192,7 @@ type Gap struct {
 	Rule int
 	// What is the request, such as `delete secrets in any other API group`.
 	What string
-	// Why it does not count as held.
+	// Why says why it does not count as held.
 	Why string
 }
 
@@ -227,8 +227,8 @@ func (n *NotHeld) add(g Gap) {
 	}
 }
 
-// wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it
-// could come to mean something later.
+// wantedRules compiles the rules that are to be granted, without deny rules. A rule that cannot be read is refused: it
+// could take effect later.
 func wantedRules(ix *ruleset.Index, g Grant) (*ruleset.Definition, error) {
 	out, problems := ix.Compile(g.Policy, g.RBAC, asText)
 	for _, p := range problems {
@@ -239,7 +239,7 @@ func wantedRules(ix *ruleset.Index, g Grant) (*ruleset.Definition, error) {
 	return out, nil
 }
 
-// asText stands for the compiler of conditions where only their presence counts.
+// asText replaces the compiler of conditions where only their presence counts.
 func asText(_ ruleset.RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 	return asWritten{r}, nil
 }

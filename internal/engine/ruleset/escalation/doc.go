@@ -1,4 +1,4 @@
-// Package escalation proves that a user who hands out rights by a role or a binding has them (PO-12). It asks the index
-// what the writer has, builds an index of the writer alone, and looks at every request that the rules of the grant and
-// of the writer can tell apart.
+// Package escalation proves that a user who grants rights by a role or a binding holds them (PO-12). It asks the index
+// what the writer holds, builds an index for that writer alone, and checks every request that the rules of the grant
+// and of the writer can tell apart.
 package escalation

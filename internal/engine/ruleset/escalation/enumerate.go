@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// check looks at every request that a wanted rule allows and notes those that the writer does not hold. Requests that
-// no rule tells apart are looked at once: each part of a request is reduced to one representative per way in which the
+// check checks every request that a wanted rule allows and records those that the writer does not hold. Requests that
+// no rule distinguishes are checked once: each part of a request is reduced to one representative per way in which the
 // rules see it. It returns false when the limit is reached.
 func (h *proof) check(w *matching.Rule, out *NotHeld) bool {
 	if len(w.URLs) > 0 && (h.grant.Namespace == "" || w.RBAC) && !h.checkURLs(w, out) {
@@ -49,7 +49,7 @@ func (h *proof) checkNames(w *matching.Rule, at *place, verb string, names []str
 		if name == "" {
 			anyName = why
 		}
-		if why != "" && (name != other || why != anyName) { // what holds for no name holds for any
+		if why != "" && (name != other || why != anyName) { // what is refused for every name is reported once
 			out.add(Gap{Rule: w.Index, What: describe(a, at.future(w)), Why: why})
 		}
 	}
@@ -92,8 +92,8 @@ func (h *proof) allows(w *matching.Rule, a authorizer.AttributesRecord, at *plac
 	return false
 }
 
-// future words, for a resource that will have a kind if it is ever served, what a rule would have to say to leave it
-// out.
+// future describes, for a resource that would have a kind if it is ever served, what a rule would have to say to
+// exclude it.
 func (p *place) future(w *matching.Rule) string {
 	if p.kind == "" {
 		return ""
@@ -109,7 +109,7 @@ func (p *place) future(w *matching.Rule) string {
 	return text + ")"
 }
 
-// describe words a request for people.
+// describe describes a request for people.
 func describe(a authorizer.AttributesRecord, future string) string {
 	if !a.ResourceRequest {
 		return show(a.Verb, "verb") + " " + show(a.Path, "path")

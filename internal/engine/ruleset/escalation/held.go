@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it
-// can tell about resources that do not exist yet, and the names that the rules mention.
+// proof is an escalation check in progress: an index of only the writer's own roles, compiled to cover resources that
+// do not exist yet, and the names that the rules mention.
 type proof struct {
 	grant  Grant
 	ix     *ruleset.Index
@@ -32,8 +32,8 @@ type proof struct {
 	all, matched []int
 	allow        []bool
 	codes        []byte
-	// What was found out before: the places of a pattern, the first place that is seen in some way, how some rules see
-	// verbs and names, and what the writer holds. pathVerbs is how rules with paths see verbs.
+	// Earlier results: the places of a pattern, the first place that is seen in some way, how some rules see verbs and
+	// names, and what the writer holds. pathVerbs is how rules with paths see verbs.
 	byPattern map[string][]*place
 	bySight   map[string]*place
 	views     map[string]*view
@@ -44,14 +44,14 @@ type proof struct {
 	seed      maphash.Seed // of nothing: places are compared by name
 }
 
-// maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
+// maxRoles limits the check: a writer with more roles in one place is told to have them merged.
 const maxRoles = 5000
 
-// writer is what the writer of a grant has where the grant will hold.
+// writer is what the writer of a grant holds where the grant will apply.
 type writer struct {
 	roles map[ruleset.Scope][]*ruleset.Definition
-	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and
-	// that the writer need not hold, has to ask about them.
+	// local are roles with deny rules that the writer has in any namespace. They matter only for a grant that applies
+	// everywhere and that the writer need not hold.
 	local []*ruleset.Definition
 }
 
@@ -85,7 +85,7 @@ func writerOf(ix *ruleset.Index, g Grant) (*writer, error) {
 	return w, nil
 }
 
-// anywhere is the writer in a namespace in which all denies of all namespaces hold.
+// anywhere returns the writer in a namespace in which the denies of all namespaces apply.
 func (w *writer) anywhere() *writer {
 	out := &writer{roles: maps.Clone(w.roles)}
 	out.roles[ruleset.ScopePolicy] = nil
@@ -100,7 +100,7 @@ func (w *writer) anywhere() *writer {
 // anyNamespace is the name of that namespace. No namespace can have it.
 const anyNamespace = "any namespace"
 
-// denied reports whether any deny rule reaches the writer but those that are shared.
+// denied reports whether any deny rule that is not shared applies to the writer.
 func (w *writer) denied(shared sharedDenies) bool {
 	for _, scope := range []ruleset.Scope{ruleset.ScopeMaster, ruleset.ScopePolicy} {
 		for _, d := range w.roles[scope] {
@@ -124,7 +124,7 @@ func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// weight is how many steps it takes to compile what the writer has.
+// weight returns how many steps it takes to compile the writer's rules.
 func (w *writer) weight() (steps int) {
 	for _, roles := range w.roles {
 		for _, d := range roles {
@@ -193,8 +193,8 @@ func (h *proof) take(d *ruleset.Definition) {
 	}
 }
 
-// writerInput is the world with nobody in it but the writer. Conditions are taken over as they were compiled; a
-// quarantined rule stays so.
+// writerInput returns the input of an index with only the writer in it. It reuses compiled conditions; a quarantined
+// rule stays quarantined.
 func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]*ruleset.Definition) ruleset.Input {
 	in := ruleset.Input{MasterNamespace: ix.MasterNamespace()}
 	in.CompileRule = func(ref ruleset.RoleRef, i int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
@@ -258,7 +258,8 @@ func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]
 	return in
 }
 
-// whyDenied tells which deny rule reaches the request, under a condition or not, or "". Nothing has to allow it.
+// whyDenied returns which deny rule applies to the request, with or without a condition, or "". The request need not be
+// allowed.
 func whyDenied(q *ruleset.Query) string {
 	m, tier := q.PolicyMaster(), ruleset.TierMaster
 	if !m.Denies() && !m.Allow.Found() {

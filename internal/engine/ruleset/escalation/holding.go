@@ -19,13 +19,13 @@ type question struct {
 
 // holding is what the writer holds of a request, whichever rule wants it. Many rules want the same request.
 type holding struct {
-	// why it is not held, or "".
+	// why says why it is not held, or "".
 	why string
-	// under are the rules under whose conditions it is held, any of them; none if that does not depend on the object.
+	// under are the rules under any of whose conditions it is held; empty if that does not depend on the object.
 	under []condition
 }
 
-// condition is that of a rule for one request. A where says nothing of a connection but for a rule that names it: then
+// condition is the condition of a rule for one request. A where only applies to a connection if the rule names it: then
 // it is about the target.
 type condition struct {
 	rule  *policyv1alpha1.PolicyRule
@@ -82,7 +82,7 @@ func (h *proof) decide(at *place, a authorizer.AttributesRecord) *holding {
 	return v
 }
 
-// why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
+// why returns why a request does not count as held by the writer for a wanted rule, or "" if it does.
 func (h *proof) why(w *matching.Rule, v *holding, a authorizer.AttributesRecord) string {
 	if len(v.under) == 0 {
 		return v.why
@@ -94,7 +94,7 @@ func (h *proof) why(w *matching.Rule, v *holding, a authorizer.AttributesRecord)
 	if written, ok := w.Cond.(asWritten); ok {
 		wanted := condition{written.PolicyRule, w.Aims.Has(a.APIGroup, a.Resource, a.Subresource)}
 		if wanted.rule.Where != "" && !wanted.aimed && connect.Of(a.APIGroup, a.Resource, a.Subresource) != connect.None {
-			return "" // such a where never holds, so that nothing is granted
+			return "" // such a where never holds, so nothing is granted
 		}
 		for _, held := range v.under {
 			if h.implies(wanted, held) {

@@ -9,8 +9,8 @@ import (
 )
 
 // SameCondition reports whether the condition of wanted holds only where that of held does, by comparing the texts:
-// every part of held has to be in wanted too, which may have more. A condition about the caller says something else for
-// another caller, so that one that asks who that is (or which node) implies nothing.
+// every part of held has to be in wanted too, which may have more. A condition about the caller means something else
+// for another caller, so one that asks who the caller is (or which node) implies nothing.
 func SameCondition(wanted, held *policyv1alpha1.PolicyRule) bool {
 	for _, text := range []struct{ wanted, held string }{{wanted.Where, held.Where}, {wanted.When, held.When}} {
 		if text.held == "" {
@@ -40,10 +40,10 @@ func restrictionsImply(wanted, held *policyv1alpha1.AttributeRestrictions) bool 
 }
 
 // mentions reports whether an identifier occurs in an expression, as a word. It may be in a string or a field name:
-// then the answer is yes as well, which is the safe side.
+// then the answer is also yes, which errs on the safe side.
 func mentions(expression, identifier string) bool { return wordAt(expression, identifier) >= 0 }
 
-// wordAt is where a word begins in an expression first, or -1.
+// wordAt returns where a word first begins in an expression, or -1.
 func wordAt(expression, word string) int {
 	letter := func(b byte) bool {
 		return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'

@@ -10,16 +10,16 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if
-// it were served.
+// place is a resource with or without a subresource. kind is a kind that rules mention and that the resource would have
+// if it were served.
 type place struct {
 	group, res, sub, kind string
-	// sight is how all rules see it, and live the numbers of those that can match a request for it.
+	// sight encodes how all rules see it, and live are the numbers of those that can match a request for it.
 	sight string
 	live  []int
 }
 
-// lens finds the patterns that could be about a place.
+// lens finds the patterns that could match a place.
 type lens struct {
 	byRes, byKind map[string][]rulePattern
 	wild          []rulePattern
@@ -51,7 +51,7 @@ func newLens(rules []*matching.Rule, patterns func(*matching.Rule) []matching.Pa
 	return l
 }
 
-// at visits the patterns that could be about a place.
+// at visits the patterns that could match a place.
 func (l *lens) at(p *place) iter.Seq[rulePattern] {
 	lists := [3][]rulePattern{l.byRes[p.res], l.wild}
 	if p.kind != "" {
@@ -94,7 +94,7 @@ func (h *proof) places(w *matching.Rule) (out []*place) {
 	return out
 }
 
-// placesBy is places for one pattern. Rules often have the same, and differ in their conditions.
+// placesBy is places for one pattern. Rules often have equal patterns and differ in their conditions.
 func (h *proof) placesBy(w *matching.Rule, p *matching.Pattern) []*place {
 	key := fmt.Sprintf("%q %q %q %q %d %t %t %p %q %t", p.Group, p.Res, p.Kind, p.Sub, p.Mode, p.AnyRes, p.AnyGroup, p.NotIn, w.Groups, reachesThrough(w))
 	if found, ok := h.byPattern[key]; ok {
@@ -127,7 +127,7 @@ func reachesThrough(w *matching.Rule) bool {
 	return w.Verbs.Proxy || w.Verbs.Parent != [matching.Families]matching.VerbBit{}
 }
 
-// placesOf enumerates what one pattern of a wanted rule could be about.
+// placesOf enumerates the places that one pattern of a wanted rule could match.
 func (h *proof) placesOf(w *matching.Rule, p matching.Pattern) iter.Seq[place] {
 	groups, subs := h.names.groups, h.names.subs
 	if !p.AnyGroup {
@@ -173,20 +173,20 @@ func (h *proof) placesOf(w *matching.Rule, p matching.Pattern) iter.Seq[place] {
 // possible reports whether a resource could have a kind one day.
 func (h *proof) possible(group, resource, kind string) bool {
 	if resource == "*" {
-		return false // RBAC's word for a review about everything
+		return false // in RBAC, a review about everything
 	}
 	return kind == "" || !h.ix.Kinds().Settled(group, resource, kind)
 }
 
-// What sights say of a rule at a place, beside what reaches says.
+// What sights encode of a rule at a place, in addition to the result of reaches.
 const (
 	negated    = 4
 	otherGroup = 8
 	aimed      = 16 // its where is about the target of the connection
 )
 
-// look notes how all rules see a place. A rule's fit depends on the place through nothing else. Rules that do not see
-// it cannot match a request for it, but for connect subresources and evictions, in which rules see something else.
+// look records how all rules see a place. A rule's fit depends on the place only through that. Rules that do not see it
+// cannot match a request for it, except for connect subresources and evictions, where rules also see something else.
 func (h *proof) look(at *place) {
 	q := matching.Request{Group: at.group, Resource: at.res, Sub: at.sub, RawSub: at.sub, HasSub: at.sub != "", Family: matching.FamilyOf(at.group, at.res, at.sub)}
 	q.Kind = at.kind
@@ -232,7 +232,7 @@ func (h *proof) look(at *place) {
 	at.sight, h.matched = string(b), matched
 }
 
-// viewAt is how the rules that can match at a place see verbs and names.
+// viewAt returns how the rules that can match at a place see verbs and names.
 func (h *proof) viewAt(at *place) *view {
 	key := make([]byte, 0, 2*len(at.live))
 	for _, n := range at.live {
@@ -247,7 +247,7 @@ func (h *proof) viewAt(at *place) *view {
 	return v
 }
 
-// patternsAt are the patterns of a wanted rule that could be about a place; none if the rule cannot match there.
+// patternsAt returns the patterns of a wanted rule that could match a place; none if the rule cannot match there.
 func (h *proof) patternsAt(w *matching.Rule, at *place) (mine []*matching.Pattern) {
 	if _, live := slices.BinarySearch(at.live, h.number[w]); !live {
 		return nil

@@ -12,18 +12,19 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
-// sharedDenies are roles of the master namespace whose deny rules reach the writer of a grant and, certainly, the
-// subjects of the grant as well. Such a rule does not keep the writer from granting what it denies: the grant gives
-// nothing that the rule does not take away again (PO-12). Without that, one deny for everybody would end all
-// delegation.
+// sharedDenies are roles of the master namespace whose deny rules apply to the writer of a grant and certainly also to
+// its subjects. Such a rule does not stop the writer from granting what it denies: the rule takes away again what the
+// grant gives (PO-12). Otherwise one deny for all users would end all delegation.
 type sharedDenies map[*ruleset.Definition]bool
 
-// has reports whether a rule of the role is such a deny. One that asks who the caller is can mean the writer alone.
+// has reports whether a rule of the role is such a deny. A rule that asks who the caller is may apply only to the
+// writer.
 func (s sharedDenies) has(d *ruleset.Definition, i int) bool {
 	return s[d] && i < len(d.Policy) && d.Policy[i].Deny && impersonal(&d.Policy[i])
 }
 
-// maxShares limits for how many sets of shared denies a grant is checked; beyond that, what all grantees share counts.
+// maxShares limits for how many sets of shared denies a grant is checked; beyond that, only what all grantees share
+// counts.
 const maxShares = 16
 
 // sharesOf lists the sets of deny rules that the writer shares with the grantees, each set once: a grant has to be held
@@ -32,7 +33,7 @@ func sharesOf(ix *ruleset.Index, g Grant, w *writer) []sharedDenies {
 	denying := slices.DeleteFunc(slices.Clone(w.roles[ruleset.ScopeMaster]), func(d *ruleset.Definition) bool { return !d.Denies() })
 	switch {
 	case len(denying) == 0, len(g.RBAC) > 0 && !masterBeforeRBAC(g.Tiers):
-		return []sharedDenies{nil} // what RBAC grants ahead of Policy, Policy does not deny
+		return []sharedDenies{nil} // Policy does not deny what RBAC grants ahead of it
 	case len(g.Grantees) == 0 && boundToStrangers(ix, g.Role):
 		return []sharedDenies{nil}
 	case len(g.Grantees) == 0:
@@ -55,7 +56,7 @@ func sharesOf(ix *ruleset.Index, g Grant, w *writer) []sharedDenies {
 	return sets
 }
 
-// shared are the roles that one of the subjects has in the master namespace.
+// shared returns the roles that one of the subjects has in the master namespace.
 func shared(ix *ruleset.Index, roles []*ruleset.Definition, subjects ...ruleset.Subject) sharedDenies {
 	out := sharedDenies{}
 	for _, s := range subjects {
@@ -78,7 +79,7 @@ func (s sharedDenies) key(roles []*ruleset.Definition) string {
 	return b.String()
 }
 
-// both is what is in all sets.
+// both returns the intersection of the sets.
 func (s sharedDenies) both(sets ...sharedDenies) sharedDenies {
 	out := sharedDenies{}
 	for r := range s {
@@ -87,8 +88,8 @@ func (s sharedDenies) both(sets ...sharedDenies) sharedDenies {
 	return out
 }
 
-// certainly lists the subjects that a grantee is, whenever it makes a request: itself, one who has logged in, and as a
-// service account a member of the groups of service accounts.
+// certainly lists the subjects that a grantee always is when it makes a request: itself, an authenticated user, and,
+// for a service account, a member of the groups of service accounts.
 func certainly(s ruleset.Subject) []ruleset.Subject {
 	group := func(name string) ruleset.Subject { return ruleset.Subject{Group: true, Name: name} }
 	switch {
@@ -108,10 +109,10 @@ func certainly(s ruleset.Subject) []ruleset.Subject {
 	return all
 }
 
-// strangers are those who have not logged in.
+// strangers are the unauthenticated subjects.
 var strangers = []ruleset.Subject{{Name: user.Anonymous}, {Group: true, Name: user.AllUnauthenticated}}
 
-// boundToStrangers reports whether a role is bound to users who have not logged in, anywhere.
+// boundToStrangers reports whether a role is bound to unauthenticated users anywhere.
 func boundToStrangers(ix *ruleset.Index, ref ruleset.RoleRef) bool {
 	return slices.ContainsFunc(strangers, func(s ruleset.Subject) bool { return ix.BoundAnywhere(ref, s) })
 }
@@ -121,20 +122,20 @@ func masterBeforeRBAC(tiers []ruleset.Tier) bool {
 	return rbac < 0 || slices.Contains(tiers[:rbac], ruleset.TierMaster)
 }
 
-// Personal reports whether a rule may ask who the caller is: nobody who holds it can hand it out as it is.
+// Personal reports whether a rule may ask who the caller is: then its holder cannot grant it unchanged.
 func Personal(r *policyv1alpha1.PolicyRule) bool { return !impersonal(r) }
 
-// impersonal reports whether a rule says the same for every caller.
+// impersonal reports whether a rule means the same for every caller.
 func impersonal(r *policyv1alpha1.PolicyRule) bool {
 	a := r.AttributeRestrictions
 	return len(r.Unrecognized) == 0 && !personal(r.Where) && !personal(r.When) && (a == nil || !a.SameNodeRestriction && len(a.Unrecognized) == 0)
 }
 
-// aboutTheRequest are the fields of request that do not depend on who makes it.
+// aboutTheRequest are the fields of request that do not depend on the caller.
 var aboutTheRequest = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 
-// personal reports whether an expression may ask who the caller is: it mentions the request other than by a field that
-// says nothing about that, or the authorizer. It compares words, so that saying yes is the safe side.
+// personal reports whether an expression may ask who the caller is: it mentions the request other than through a field
+// that does not depend on the caller, or the authorizer. It compares words, and errs towards yes.
 func personal(expression string) bool {
 	if mentions(expression, "authorizer") {
 		return true

@@ -13,14 +13,14 @@ import (
 // other stands for a name that no rule mentions. No object and no rule can have it.
 const other = "\x00other"
 
-// universe holds, for each part of a request, every name that matters, and other. Those matter that a wanted rule or a
-// deny rule mentions, or that a rule of the writer makes an exception of. What a rule of the writer only allows by its
-// name does not: rules that want it without saying so want all other names, too, and whatever is held of those is held
-// of this one, since another allow rule never takes anything away.
+// universe holds, for each part of a request, every name that matters, and other. A name matters if a wanted rule or a
+// deny rule mentions it, or if a rule of the writer excepts it. A name that a rule of the writer only allows does not
+// matter: a rule that wants it without naming it wants all other names, too, and what is held for those is held for
+// this one, since another allow rule never takes anything away.
 type universe struct {
 	groups, subs []string
-	// resources and kinds are by API group, since a rule about another group does not make a name worth looking at. A
-	// kind is one that a resource could have if it were served; "" is none of them.
+	// resources and kinds are by API group, since a rule about another group does not make a name matter. A kind is one
+	// that a resource could have if it were served; "" is none of them.
 	resources, kinds byGroup
 	urls             []string
 	paths            int // patterns of paths
@@ -33,8 +33,8 @@ var (
 	builtinResources = []string{"pods", "services", "nodes", other}
 )
 
-// byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all. listed are
-// those of a group in order, once they have been asked for.
+// byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all. listed
+// caches those of a group, sorted.
 type byGroup struct {
 	names  map[string]set
 	listed map[string][]string
@@ -44,7 +44,7 @@ func newByGroup() byGroup {
 	return byGroup{names: map[string]set{"*": {}}, listed: map[string][]string{}}
 }
 
-// add notes a name for the groups of a pattern and its rule.
+// add adds a name for the groups of a pattern and its rule.
 func (b byGroup) add(name string, p *matching.Pattern, r *matching.Rule) {
 	groups := r.Groups
 	switch {
@@ -126,8 +126,8 @@ func universeOf(rules []*matching.Rule, allows func(*matching.Rule) bool) univer
 			closed.add(slices.Collect(maps.Keys(p.NotIn))...)
 		}
 	}
-	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and
-	// one more, which stands for all of them.
+	// Groups that some names do not reach matter even if no rule mentions them: the guarded ones, and one more, which
+	// stands for all of them.
 	for _, g := range closed.sorted() {
 		if slices.Contains(matching.Guarded, g) {
 			groups.add(g)
@@ -146,7 +146,7 @@ func universeOf(rules []*matching.Rule, allows func(*matching.Rule) bool) univer
 	return universe{groups.sorted(), subs.sorted(), resources, kinds, urls.sorted(), paths}
 }
 
-// show words a name of the universe for people.
+// show describes a name of the universe for people.
 func show(name, what string) string {
 	switch {
 	case name == other:

@@ -9,10 +9,10 @@ import (
 )
 
 // view is how some rules see the verbs and the names of objects that matter (see universe): one for each way in which
-// they tell them apart. What the other rules say about them does not matter where only these rules can match.
+// the rules distinguish them. Other rules do not matter where only these rules can match.
 type view struct{ verbs, names []string }
 
-// verbsOf are those that a rule matches on any subresource.
+// verbsOf returns the verbs that a rule matches on any subresource.
 func (h *proof) verbsOf(w *matching.Rule, v *view) []string {
 	if h.budget.charge(len(v.verbs) * (1 + len(w.Verbs.Named) + len(w.Verbs.Negated))); h.budget.spent() {
 		return nil
@@ -20,7 +20,7 @@ func (h *proof) verbsOf(w *matching.Rule, v *view) []string {
 	return slices.DeleteFunc(slices.Clone(v.verbs), func(verb string) bool { return seesVerb(w, verb) == 0 })
 }
 
-// namesOf are those that a rule matches.
+// namesOf returns the names that a rule matches.
 func (v *view) namesOf(w *matching.Rule) []string {
 	if w.Names == nil {
 		return v.names
@@ -28,12 +28,12 @@ func (v *view) namesOf(w *matching.Rule) []string {
 	return slices.DeleteFunc(slices.Clone(v.names), func(name string) bool { return !matching.Contains(w.Names, name) })
 }
 
-// viewOf is the view of the rules with these numbers.
+// viewOf returns the view of the rules with these numbers.
 func (h *proof) viewOf(numbers []int) *view {
 	return &view{verbs: h.verbsSeen(numbers), names: h.namesSeen(numbers)}
 }
 
-// sights note how rules see names, rule by rule.
+// sights record how rules see names, rule by rule.
 type sights map[string][]byte
 
 func (s sights) note(name string, rule int, code byte) {
@@ -52,8 +52,8 @@ func distinct(names []string, key func(name string) string) (out []string) {
 	return out
 }
 
-// verbsSeen lists the verbs. A rule sees one that it does not mention as it sees the stand-in for its sort, so that
-// each rule is asked about the builtin verbs and those that it mentions.
+// verbsSeen lists the verbs. A rule sees a verb that it does not mention like the stand-in for its sort, so each rule
+// is only asked about the builtin verbs and those that it mentions.
 func (h *proof) verbsSeen(numbers []int) []string {
 	mentioned := set{}
 	mentioned.add(builtinVerbs...)
@@ -80,7 +80,7 @@ func (h *proof) verbsSeen(numbers []int) []string {
 			}
 		}
 	}
-	own := sights{} // where a rule sees a verb in another way than the one that stands for it
+	own := sights{} // where a rule sees a verb differently from its stand-in
 	for _, n := range numbers {
 		r := h.rules[n]
 		for _, list := range [][]string{r.Verbs.Named, r.Verbs.Negated} {
@@ -103,7 +103,7 @@ func (h *proof) verbsSeen(numbers []int) []string {
 	})
 }
 
-// standIn is the verb that stands for all that no rule mentions, of the sort of this one.
+// standIn returns the verb that stands for all unmentioned verbs of the same sort.
 func standIn(verb string) string {
 	switch matching.SpecialOf(verb) {
 	case matching.SpecialOf(matching.VerbImpersonate):
@@ -116,8 +116,8 @@ func standIn(verb string) string {
 	return other
 }
 
-// seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete
-// sees it too.
+// seesVerb encodes how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of
+// delete sees it, too.
 func seesVerb(r *matching.Rule, verb string) (code byte) {
 	q := matching.Request{Verb: verb, Bit: matching.BitOf(verb), Special: matching.SpecialOf(verb), ResourceRequest: true}
 	for q.Family = matching.FamilyNone; q.Family < matching.Families; q.Family++ {
@@ -135,8 +135,8 @@ func seesVerb(r *matching.Rule, verb string) (code byte) {
 	return code
 }
 
-// namesSeen lists the names of objects. No name is seen in a way of its own, and so is a name that a deny rule sees
-// through on a proxy. All that no rule mentions are seen alike.
+// namesSeen lists the names of objects. The empty name is seen in its own way, and so is a name that a deny rule
+// recognises in a proxy target. All names that no rule mentions are seen alike.
 func (h *proof) namesSeen(numbers []int) []string {
 	mentioned, s := set{}, sights{}
 	for _, n := range numbers {

@@ -1,4 +1,4 @@
-// Package matching says what one compiled rule makes of one request: a Request is what rules see of a request, a Rule
-// has verbs, patterns of kinds and names, and a Table finds the rules that a request could be about. It knows the Kinds
-// that are served, and nothing of roles, bindings and subjects.
+// Package matching matches one compiled rule against one request: a Request is what rules see of a request, a Rule has
+// verbs, patterns of kinds and names, and a Table finds the rules that could apply to a request. It knows the Kinds
+// that are served, but no roles, bindings or subjects.
 package matching

@@ -1,13 +1,13 @@
 package matching
 
-// An eviction deletes a pod, and asks for create of pods/eviction only. A deny of delete reaches it (PO-20): deny rules
-// are looked up a second time, for the delete. Allow rules are not: to be allowed to delete pods is not to be allowed
-// to evict them.
+// An eviction deletes a pod, but asks only for create of pods/eviction. A deny of delete applies to it (PO-20): deny
+// rules are looked up a second time, for the delete. Allow rules are not: the right to delete pods does not include the
+// right to evict them.
 
 // SubEviction is the subresource of pods that evicts them.
 const SubEviction = "eviction"
 
-// Bits are the verbs under which the inverse index lists what could match.
+// Bits returns the verbs under which the inverse index lists rules that could match.
 func (q *Request) Bits() VerbBit {
 	switch {
 	case q.evicts:
@@ -21,7 +21,7 @@ func (q *Request) Bits() VerbBit {
 // Denies is match for a table of deny rules.
 func (t *Table) Denies(q *Request) (r *Rule, conditional bool) {
 	r, conditional = t.Match(q)
-	if q.evicts && (r == nil || r.Soft) { // a deny that yields hides none that does not
+	if q.evicts && (r == nil || r.Soft) { // a deny that yields must not hide one that does not
 		q.asDelete(func() {
 			d, too := t.Match(q)
 			if r == nil || d != nil && !d.Soft {
@@ -47,7 +47,7 @@ func (t *Table) Each(q *Request, visit func(ru *Rule, v Fit, byDelete bool)) {
 	}
 }
 
-// asDelete makes the query one for the delete of the pod while look runs.
+// asDelete turns the query into one for the delete of the pod while look runs.
 func (q *Request) asDelete(look func()) {
 	verb, bit, sub, raw := q.Verb, q.Bit, q.Sub, q.RawSub
 	q.Verb, q.Bit, q.Sub, q.RawSub, q.HasSub = "delete", BitDelete, "", "", false

@@ -11,23 +11,23 @@ import (
 )
 
 // Guarded are the API groups that a name without a group never gives access to: power over policy, over what is
-// recorded, and over the API itself (PO-10). A rule that means them says so, by group or with *.
+// recorded, and over the API itself (PO-10). A rule that means them has to say so, by group or with *.
 var Guarded = []string{
 	"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
 	"apiregistration.k8s.io", "certificates.k8s.io", "access.proviso.dev",
 }
 
 // ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no
-// namespace, whatever it is called. The default roles take them out by it (PO-10).
+// namespace, whatever its name. The default roles exclude them with it (PO-10).
 const ClusterScoped = "cluster-scoped"
 
-// Served is one resource that is served.
+// Served is one served resource.
 type Served struct {
 	Group    string
 	Resource string // plural, without a subresource
 	Kind     string
-	// Builtin is true for what this server itself serves. It alone speaks for a group with such a resource: what others
-	// claim to serve in it does not count.
+	// Builtin is true for resources that this server itself serves. Only this server is trusted about a group with such
+	// a resource: what other servers claim to serve in it does not count.
 	Builtin bool
 }
 
@@ -36,16 +36,16 @@ type Served struct {
 type Kinds struct {
 	named map[string][]Served // by plural and by kind in lower case
 	own   map[string]bool     // groups with built-in resources
-	// closed are the groups in which nothing is custom: our own, those reserved for us, and the guarded ones.
+	// closed are the groups without custom resources: our own, those reserved for us, and the guarded ones.
 	closed map[string]bool
 	all    []schema.GroupResource
-	// scoped are the custom ones among them that belong to no namespace.
+	// scoped are the cluster-scoped custom resources among them.
 	scoped []Served
 	known  map[schema.GroupResource]bool
 }
 
-// NewKinds returns the mapping for what is served. Versions and subresources are of no interest. Of two kinds of one
-// resource the first counts. Reserved groups are built in, too, though this server may serve nothing in them.
+// NewKinds returns the mapping for what is served. Versions and subresources are ignored. Of two kinds of one resource
+// the first counts. Reserved groups are built-in, too, even if this server serves nothing in them.
 func NewKinds(served []Served, reserved ...string) *Kinds {
 	k := &Kinds{named: map[string][]Served{}, own: map[string]bool{}, closed: map[string]bool{}, known: map[schema.GroupResource]bool{}}
 	for _, s := range served {
@@ -77,7 +77,7 @@ func NewKinds(served []Served, reserved ...string) *Kinds {
 	return k
 }
 
-// Scoped is the mapping with the knowledge which resources belong to no namespace.
+// Scoped returns the mapping with the information which resources are cluster-scoped.
 func (k *Kinds) Scoped(clusterScoped []schema.GroupResource) *Kinds {
 	next := *k
 	next.scoped = nil
@@ -98,7 +98,7 @@ func (k *Kinds) name(s Served) {
 	}
 }
 
-// noKinds is what is known when nothing is.
+// noKinds is the empty mapping.
 var noKinds = NewKinds(nil)
 
 func (s Served) resource() schema.GroupResource {
@@ -112,7 +112,7 @@ func compareGR(a, b schema.GroupResource) int {
 	return strings.Compare(a.Resource, b.Resource)
 }
 
-// Resources lists what is served, by group and plural.
+// Resources lists the served resources, by group and plural.
 func (k *Kinds) Resources() []schema.GroupResource {
 	if k == nil {
 		return nil
@@ -120,8 +120,8 @@ func (k *Kinds) Resources() []schema.GroupResource {
 	return slices.Clone(k.all)
 }
 
-// Resolve finds the served resources that a question means by a name: the built-in ones of that plural or kind, in
-// whichever group they are, and if there are none, all others. A wildcard is not resolved.
+// Resolve finds the served resources that a name in a question means: the built-in ones with that plural or kind, in
+// any group, or, if there are none, all others. A wildcard is not resolved.
 func (k *Kinds) Resolve(name string) []schema.GroupResource {
 	p, err := ParseKind(name)
 	if err != nil || p.AnyRes {
@@ -173,13 +173,12 @@ func (k *Kinds) Settled(group, resource, kind string) bool {
 
 // Expand turns a name into patterns on plurals, and reports whether anything of that name is served.
 //
-// Where matching more gives access, in an allow rule or an exception of a deny rule, the name is that of the built-in
-// resources of that plural or kind, so that nobody can make it mean more by serving a resource of the same name. If
-// there are none, it is every custom resource of that plural or kind. Without a group it stops short of the guarded
-// groups.
+// Where matching more gives access, in an allow rule or an exception of a deny rule, the name means the built-in
+// resources with that plural or kind, so serving a resource of the same name cannot extend its meaning. If there are
+// none, it means every custom resource with that plural or kind. Without a group it does not reach the guarded groups.
 //
-// Where matching more takes access away, in a deny rule or a negation of an allow rule, the name is everything of that
-// plural and everything of that kind, in every group: nobody can take it away.
+// Where matching more takes access away, in a deny rule or a negation of an allow rule, the name means everything with
+// that plural and everything with that kind, in every group: a new resource cannot reduce its meaning.
 //
 // With future, the patterns also match what will be served one day, see kindPattern.kind.
 func (k *Kinds) Expand(p Pattern, gives, future bool) (patterns []Pattern, served bool) {
@@ -213,7 +212,7 @@ func (k *Kinds) Expand(p Pattern, gives, future bool) (patterns []Pattern, serve
 	return patterns, len(all) > 0
 }
 
-// each is the pattern for each of some resources.
+// each returns the pattern once for each of some resources.
 func (p Pattern) each(resources []Served) (out []Pattern) {
 	for _, s := range resources {
 		q := p
@@ -223,7 +222,7 @@ func (p Pattern) each(resources []Served) (out []Pattern) {
 	return out
 }
 
-// Changed lists the names that mean something else in next than in k; all tells that any could.
+// Changed lists the names whose meaning differs between next and k; all is true if any could.
 func (k *Kinds) Changed(next *Kinds) (names map[string]bool, all bool) {
 	names = map[string]bool{}
 	note := func(a, b *Kinds) {

@@ -27,7 +27,7 @@ type Pattern struct {
 	Mode     subMode
 	AnyRes   bool
 	AnyGroup bool
-	// NotIn takes groups out of anyGroup.
+	// NotIn excludes groups from anyGroup.
 	NotIn map[string]bool
 }
 
@@ -64,8 +64,8 @@ func ParseKind(entry string) (Pattern, error) {
 	return p, nil
 }
 
-// Excludes reports whether a negated pattern takes the request out of its rule. A negated resource takes its
-// subresources with it: the author of -serviceaccounts does not mean to leave serviceaccounts/token.
+// Excludes reports whether a negated pattern excludes the request from its rule. A negated resource excludes its
+// subresources, too: the author of -serviceaccounts does not mean to keep serviceaccounts/token.
 func (p *Pattern) Excludes(q *Request) bool {
 	if !p.Names(q) {
 		return false
@@ -79,7 +79,7 @@ func (p *Pattern) Excludes(q *Request) bool {
 	return true
 }
 
-// Names reports whether the pattern is about the request's resource, whatever its subresource.
+// Names reports whether the pattern matches the request's resource, whatever its subresource.
 func (p *Pattern) Names(q *Request) bool {
 	return (p.AnyRes || p.Res == q.Resource) && p.InGroup(q.Group) && p.real(q)
 }
@@ -91,11 +91,11 @@ func (p *Pattern) InGroup(group string) bool {
 	return p.Group == group
 }
 
-// real is false for patterns about a future that is not the request's: see request.kind.
+// real is false for patterns about a future kind that is not the request's: see Request.Kind.
 func (p *Pattern) real(q *Request) bool { return p.Kind == "" || p.Kind == q.Kind }
 
 // overlaps reports whether the pattern and a request that itself has wildcards (a review that asks for all resources)
-// have anything in common. It is only used where saying yes is the safe side.
+// have anything in common. It is only used where a wrong yes is safe.
 func (p *Pattern) overlaps(q *Request) bool {
 	if !p.AnyRes && q.Resource != "*" && p.Res != q.Resource {
 		return false

@@ -14,7 +14,7 @@ type Request struct {
 	Verb, Group, Resource, Sub, Name string
 	Namespace, path                  string
 
-	target                 string // the object that a proxy request is about, which it can spell with a scheme and a port
+	target                 string // the object of a proxy request, which the request can spell with a scheme and a port
 	RawSub                 string // as requested, see splitResource
 	Kind                   string // that the resource will have if it is ever served; used by escalation checks only
 	ResourceRequest        bool
@@ -22,14 +22,14 @@ type Request struct {
 	HasSub                 bool
 	Special                Special
 	Wild                   bool // the request, a review, asks about all verbs, resources, groups or subresources
-	ByName                 bool // allow rules with names apply to this request, which says none, if the object has one of them
+	ByName                 bool // allow rules with names apply to this request without a name, if the object has one of them
 	Bit                    VerbBit
 	Family                 Family
 	resHash, NamespaceHash uint64
 	kindHash               uint64
 }
 
-// Set takes over everything but the user. Names are hashed with the seed of the rules.
+// Set fills in everything except the user. Names are hashed with the seed of the rules.
 func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
 	q.read(a)
 	q.Bit = BitOf(q.Verb)
@@ -61,7 +61,7 @@ func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
 	q.resHash = maphash.String(seed, q.Resource)
 }
 
-// AsKind makes the request one for a resource that has the kind.
+// AsKind turns the request into one for a resource with the kind.
 func (q *Request) AsKind(seed maphash.Seed, kind string) {
 	q.Kind, q.kindHash = kind, 0
 	if kind != "" {
@@ -69,11 +69,11 @@ func (q *Request) AsKind(seed maphash.Seed, kind string) {
 	}
 }
 
-// HashOf is the hash of a name, which is never 0.
+// HashOf returns the hash of a name, which is never 0.
 func HashOf(seed maphash.Seed, name string) uint64 { return maphash.String(seed, name) | 1 }
 
-// read takes over what is asked for. The server asks with a record, of which the fields are read as such: eight calls
-// by way of the interface take a sixth of a whole decision.
+// read fills in the action. The server passes a record, whose fields are read directly: eight calls through the
+// interface take a sixth of a whole decision.
 func (q *Request) read(a authorizer.Attributes) {
 	if r, ok := a.(*authorizer.AttributesRecord); ok {
 		q.Verb, q.Namespace, q.ResourceRequest, q.path = r.Verb, r.Namespace, r.ResourceRequest, r.Path

@@ -8,9 +8,9 @@ import (
 )
 
 // Condition is what the where, when and attributeRestrictions of a rule were compiled to. The index only carries it.
-// A reader that does not know its type must not take the rule for one without a condition.
+// Code that does not know its type must not treat the rule as unconditional.
 type Condition interface {
-	// RuleCondition marks the types that are meant to be one.
+	// RuleCondition marks the types that are conditions.
 	RuleCondition()
 }
 
@@ -19,9 +19,9 @@ type Rule struct {
 	Index int // in the role, as written
 	Deny  bool
 	Verbs VerbSet
-	// Groups limits the rule to these API groups; nil is all of them.
+	// Groups limits the rule to these API groups; nil means all.
 	Groups []string
-	// Names limits the rule to objects of these names, in order; nil is all of them.
+	// Names limits the rule to objects of these names, in order; nil means all.
 	Names []string
 	// Patterns are the kinds, negs the negated ones.
 	Patterns []Pattern
@@ -29,12 +29,12 @@ type Rule struct {
 	// urls and prefixes are the non-resource paths.
 	URLs, Prefixes []string
 	Cond           Condition
-	// Aims are the connections on which the where of the rule is about their target; none if it has no where.
+	// Aims are the connections on which the where of the rule is about the target; none if it has no where.
 	Aims connect.Set
-	// Soft is a deny rule that stands for what cannot be read: it yields to cluster-wide grants in the master tier,
-	// too.
+	// Soft is true for a deny rule that stands for unreadable policy: it yields to cluster-wide grants, also in the
+	// master tier.
 	Soft bool
-	// rbac rules know nothing of wildcards in requests, negation and conditions.
+	// RBAC is true for rules of RBAC, which do not support wildcards in requests, negation and conditions.
 	RBAC bool
 }
 
@@ -45,10 +45,10 @@ const (
 	Misses Fit = iota
 	Applies
 	appliesIf     // its condition holds
-	AppliesIfName // the object, whose name the request does not say, has one of its names (and its condition holds)
+	AppliesIfName // if the object, which the request does not name, has one of its names (and its condition holds)
 )
 
-// Cell is one kind pattern of a rule, in the place where a request for the resource finds it.
+// Cell is one kind pattern of a rule, stored where a request for the resource finds it.
 type Cell struct {
 	*Pattern
 	Hash uint64 // of res, or of kind where the pattern has one
@@ -142,8 +142,8 @@ func (r *Rule) named(q *Request) Fit {
 	return Applies
 }
 
-// NamesTarget reports whether a deny rule names the object that a proxy request is about, however either of them spells
-// it (PO-20). An allow rule means only what it says: the name of a pod is not all of its ports.
+// NamesTarget reports whether a deny rule names the target of a proxy request, however either of them spells it
+// (PO-20). An allow rule is literal: the name of a pod does not include all its ports.
 func (r *Rule) NamesTarget(target string) bool {
 	return Contains(r.Names, target) ||
 		slices.ContainsFunc(r.Names, func(n string) bool { return connect.Name(connect.Proxy, n) == target })
@@ -154,7 +154,7 @@ func Subset(small, large []string) bool {
 	return !slices.ContainsFunc(small, func(s string) bool { return !slices.Contains(large, s) })
 }
 
-// Contains looks for a name in an ordered list, of which a hostile one can be long.
+// Contains looks up a name in an ordered list, which can be long if it is hostile.
 func Contains(names []string, name string) bool {
 	if len(names) <= LinearMax {
 		return slices.Contains(names, name)

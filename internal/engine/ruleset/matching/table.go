@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Table holds the rules of one effect by what a request asks for.
+// Table holds the rules of one effect, keyed by what a request asks for.
 type Table struct {
 	Cells []Cell  // with a resource, by hash of the resource
 	Wild  []Cell  // with any resource
@@ -14,10 +14,10 @@ type Table struct {
 
 func (t *Table) Empty() bool { return len(t.Cells) == 0 && len(t.Wild) == 0 && len(t.URLs) == 0 }
 
-// LinearMax is up to how many cells are compared one by one.
+// LinearMax is the number of cells up to which they are compared one by one.
 const LinearMax = 8
 
-// at returns the cells among which those with the hash are. The caller compares hash and name.
+// at returns a range that contains the cells with the hash. The caller compares hash and name.
 func (t *Table) at(hash uint64) []Cell {
 	if len(t.Cells) <= LinearMax {
 		return t.Cells
@@ -37,7 +37,7 @@ func (t *Table) at(hash uint64) []Cell {
 }
 
 // Match returns the first rule that applies without a condition, and whether any applies under one. It stops at the
-// first, so that conditional is complete only if no rule is returned.
+// first, so conditional is complete only if no rule is returned.
 func (t *Table) Match(q *Request) (r *Rule, conditional bool) {
 	if !q.ResourceRequest {
 		for _, r := range t.URLs {
@@ -113,8 +113,8 @@ func (t *Table) direct(q *Request, visit func(*Rule, Fit)) {
 	}
 }
 
-// elsewhere is true of a cell with any resource that is about another kind, which Check would find, too: an escalation
-// check passes over thousands of these.
+// elsewhere is true for a cell with any resource but another kind. Check would find that, too, but an escalation check
+// skips thousands of these.
 func (c *Cell) elsewhere(q *Request) bool { return c.Hash != 0 && c.Hash != q.kindHash && !q.Wild }
 
 func (t *Table) Sort() {

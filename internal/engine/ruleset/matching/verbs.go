@@ -7,7 +7,7 @@ import (
 	"proviso.dev/proviso/internal/engine/connect"
 )
 
-// VerbBit is a standard verb as a bit, so that a rule's verbs are one word. Other verbs have no bit.
+// VerbBit is a standard verb as a bit, so a rule's verbs fit in one word. Other verbs have no bit.
 type VerbBit uint16
 
 const (
@@ -77,8 +77,8 @@ const (
 	VerbReveal      = "reveal:"
 )
 
-// Special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power
-// itself, or it is the right to a field that may be withheld, or hidden, from callers who have everything else.
+// Special says why a verb is one that a wildcard of Policy never covers (PO-9): it grants or removes power itself, or
+// it is the right to a field that may be withheld, or hidden, from callers who have everything else.
 type Special uint8
 
 const (
@@ -118,15 +118,15 @@ func SpecialOf(verb string) Special {
 type VerbSet struct {
 	// Masks are the standard verbs that are covered, by family of the subresource.
 	Masks [Families]VerbBit
-	// Parent are those that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
+	// Parent are the verbs that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
 	Parent [Families]VerbBit
 	// star covers every verb that is neither standard nor special, starSpecial also the special ones: RBAC's *, and
 	// that of a rule that denies.
 	star, starSpecial bool
-	// Full is a wildcard without exceptions, fullSpecial one that has the special verbs as well: the only things that
-	// answer a review about all verbs of a path or a resource.
+	// Full is a wildcard without exceptions, fullSpecial one that has the special verbs as well: only these match a
+	// review about all verbs of a path or a resource.
 	Full, fullSpecial bool
-	// Proxy covers every verb of the proxy subresources but the special ones.
+	// Proxy covers every verb of the proxy subresources except the special ones.
 	Proxy bool
 	// prefixes are the patterns impersonate*, granular:* and reveal:*.
 	prefixes Special
@@ -263,8 +263,8 @@ func (v *VerbSet) negates(q *Request) bool {
 		q.Special == ordinary && (v.negAll || v.negProxy && q.Family == familyProxy)
 }
 
-// overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could
-// be a connect subresource.
+// overlaps is matches for a question about several things at once, where a wrong yes is safe: any of them could be a
+// connect subresource.
 func (v *VerbSet) overlaps(q *Request) bool {
 	if q.Verb == VerbAll {
 		return v.star || v.prefixes != 0 || len(v.Named) > 0 || v.Masks != [Families]VerbBit{}

@@ -2,12 +2,12 @@ package persist
 
 import "slices"
 
-// Owner marks what one edit has made, so that it may change them in place until it is done. It must not be of
-// size zero, since two of those can share an address.
+// Owner marks what one edit has created, so the edit may change it in place until it is done. It must not have size
+// zero, since two such values can share an address.
 type Owner struct{ _ byte }
 
 const (
-	// smallMax is up to how many entries a map is one slice: most maps by namespace have one entry.
+	// smallMax is the number of entries up to which a map is one slice: most maps by namespace have one entry.
 	smallMax = 8
 	// nodeBuckets is how many buckets are copied together when one of them changes.
 	nodeBuckets = 64
@@ -16,7 +16,7 @@ const (
 )
 
 // Map is a persistent hash map: a copy of the struct is a snapshot, and a change copies only the path to what changes.
-// The caller brings the hash, so that one string is hashed once per request for every map. The hash has to be seeded,
+// The caller supplies the hash, so one string is hashed only once per request, for all maps. The hash has to be seeded,
 // because names come from users.
 type Map[K comparable, V any] struct {
 	small []item[K, V]
@@ -76,8 +76,8 @@ func (m *Map[K, V]) Each(visit func(K, V) bool) {
 	}
 }
 
-// EachApart visits the entries that are in no part which the two maps share. If one came from the other by a few
-// changes, that is a few.
+// EachApart visits the entries outside the parts that the two maps share. If one was derived from the other by a few
+// changes, these are few.
 func (m *Map[K, V]) EachApart(o *Map[K, V], visit func(K, V)) {
 	shared := map[*node[K, V]]bool{}
 	for _, n := range o.nodes {
@@ -170,7 +170,7 @@ func (m *Map[K, V]) replace(o *Owner, hash uint64, b []item[K, V]) {
 	m.nodes[at].buckets[hash%nodeBuckets] = b
 }
 
-// grow spreads the entries over more nodes. The buckets are new, so that appending never reaches into another copy.
+// grow spreads the entries over more nodes. The buckets are new, so appending never writes into another copy.
 func (m *Map[K, V]) grow(o *Owner, nodes int) {
 	next := make([]*node[K, V], nodes)
 	for i := range next {

@@ -2,13 +2,13 @@ package persist
 
 import "slices"
 
-// longestRun bounds what a change of a roster copies, beside the list of its runs.
+// longestRun bounds what a change of a roster copies, in addition to the list of its runs.
 const longestRun = 256
 
-// Roster is an ordered list that never changes: Apply returns another one, which shares with it all but the runs that
-// are concerned. A hundred thousand elements are four hundred runs, so that adding one does not copy the rest.
+// Roster is an immutable ordered list: Apply returns another one, which shares all runs that are not affected. A
+// hundred thousand elements are four hundred runs, so adding one does not copy the rest.
 type Roster[T any] struct {
-	// first is the whole list as long as it is short, which it nearly always is.
+	// first is the whole list while it is short, as it nearly always is.
 	first []T
 	// more are further runs, none of them empty.
 	more [][]T
@@ -26,7 +26,7 @@ func (r Roster[T]) Len() int {
 	return n
 }
 
-// Runs is how many runs it has, and Run one of them, in order: for those who must not allocate.
+// Runs returns the number of runs, and Run one of them, in order: for callers that must not allocate.
 func (r Roster[T]) Runs() int {
 	if r.Empty() {
 		return 0
@@ -62,8 +62,7 @@ func (r Roster[T]) runs() [][]T {
 	return append(append(make([][]T, 0, 1+len(r.more)), r.first), r.more...)
 }
 
-// Apply returns the roster with some elements taken out and others put in. Both are ordered by compare, as the roster
-// is.
+// Apply returns the roster with some elements removed and others added. Both are ordered by compare, like the roster.
 func (r Roster[T]) Apply(remove, add []T, compare func(a, b T) int) Roster[T] {
 	if len(r.more) == 0 {
 		return rosterOf(cut(nil, Splice(r.first, remove, add, compare)))
@@ -72,7 +71,7 @@ func (r Roster[T]) Apply(remove, add []T, compare func(a, b T) int) Roster[T] {
 	out := make([][]T, 0, len(runs)+2)
 	for len(add) > 0 || len(remove) > 0 {
 		next := least(add, remove, compare)
-		// The run before the first one that begins after the element is where it is or belongs.
+		// The element is, or belongs, in the run before the first one that begins after it.
 		i, found := slices.BinarySearchFunc(runs, next, func(run []T, e T) int { return compare(run[0], e) })
 		if !found && i > 0 {
 			i--
@@ -95,7 +94,7 @@ func rosterOf[T any](runs [][]T) Roster[T] {
 	return Roster[T]{first: runs[0], more: slices.Clip(runs[1:])}
 }
 
-// cut appends a list as runs of about the same length. A run that has become short joins the one before it.
+// cut appends a list as runs of about the same length. A run that has become short is merged with the one before it.
 func cut[T any](out [][]T, list []T) [][]T {
 	if last := len(out) - 1; last >= 0 && len(out[last])+len(list) <= longestRun/2 {
 		list = slices.Concat(out[last], list)

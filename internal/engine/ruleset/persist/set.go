@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// setSlots is how many places a node has, and setMost how many of them are taken before the set grows. Looking for
-	// what is not there ends at a free place, so that there always has to be one.
+	// setSlots is how many places a node has, and setMost how many of them are taken before the set grows. Looking up a
+	// missing key ends at a free place, so there must always be one.
 	setSlots = 256
 	setMost  = 240
 	// setLoad is the mean number of members of a node for which a set makes room; the fullest node then has some fifty
@@ -36,7 +36,7 @@ type setNode[K comparable, M Member[K]] struct {
 	used   int
 }
 
-// place holds a member, or the zero value. A member is in the first free place from the one that its hash says.
+// place holds a member, or the zero value. A member is in the first free place from the one that its hash selects.
 type place[M any] struct {
 	hash   uint64
 	member M
@@ -45,7 +45,7 @@ type place[M any] struct {
 // Len is the number of members.
 func (s *Set[K, M]) Len() int { return s.n }
 
-// node says where a hash belongs. It is told by the higher bits, and the place in the node by the lower ones.
+// node returns the node of a hash. The higher bits select the node, the lower ones the place in it.
 func (s *Set[K, M]) node(hash uint64) int {
 	at, _ := bits.Mul64(hash, uint64(len(s.nodes)))
 	return int(at)
@@ -78,8 +78,8 @@ func (s *Set[K, M]) Each(visit func(M) bool) {
 	}
 }
 
-// EachApart visits the members that are in no part which the two sets share. If one came from the other by a few
-// changes, that is a few.
+// EachApart visits the members outside the parts that the two sets share. If one was derived from the other by a few
+// changes, these are few.
 func (s *Set[K, M]) EachApart(o *Set[K, M], visit func(M)) {
 	shared := make(map[*setNode[K, M]]bool, len(o.nodes))
 	for _, n := range o.nodes {
@@ -114,7 +114,7 @@ func (s *Set[K, M]) Remove(o *Owner, hash uint64, key K) {
 	}
 	n := s.edit(o, hash)
 	gone, _ := n.find(hash, key)
-	// Those behind the gap would not be found any more: all of them look for their places again.
+	// Members behind the gap would no longer be found: all of them are placed again.
 	old := *n
 	*n = setNode[K, M]{owner: o}
 	old.eachPlace(func(i int, p place[M]) bool {
@@ -147,7 +147,7 @@ func (s *Set[K, M]) edit(o *Owner, hash uint64) *setNode[K, M] {
 	return s.nodes[at]
 }
 
-// grow spreads the members over more nodes, and over still more should one of them be full all the same.
+// grow spreads the members over more nodes, and over even more if one of them still gets full.
 func (s *Set[K, M]) grow(o *Owner, nodes int) {
 	next := Set[K, M]{nodes: make([]*setNode[K, M], nodes), owner: o, n: s.n}
 	for i := range next.nodes {
@@ -181,7 +181,7 @@ func (n *setNode[K, M]) find(hash uint64, key K) (int, bool) {
 	return 0, false
 }
 
-// add puts a member into the first free place, of which there is one.
+// add puts a member into the first free place; there always is one.
 func (n *setNode[K, M]) add(p place[M]) {
 	var none M
 	i := p.hash % setSlots

@@ -5,7 +5,7 @@ import "slices"
 const chunkSize = 256
 
 // Slots gives every value a number that stays the same while the value exists or is referred to. Looking one up is two
-// array accesses, and changing one copies a chunk. K is the name that a number was given for.
+// array accesses, and changing one copies a chunk. K is the name to which a number was assigned.
 type Slots[K comparable, V any] struct {
 	chunks []*chunk[K, V]
 	owner  *Owner // of the slice chunks
@@ -16,7 +16,7 @@ type Slots[K comparable, V any] struct {
 
 type chunk[K comparable, V any] struct {
 	owner  *Owner
-	values [chunkSize]*V // nil while nobody has defined the value
+	values [chunkSize]*V // nil while the value is not defined
 	meta   [chunkSize]meta[K]
 }
 
@@ -25,16 +25,16 @@ type meta[K comparable] struct {
 	refs int32
 }
 
-// Get returns the value of a number, or nil while nobody has defined it.
+// Get returns the value of a number, or nil while it is not defined.
 func (s *Slots[K, V]) Get(id uint32) *V { return s.chunks[id/chunkSize].values[id%chunkSize] }
 
-// Refs counts who refers to a number.
+// Refs returns the number of references to a number.
 func (s *Slots[K, V]) Refs(id uint32) int32 { return s.chunks[id/chunkSize].meta[id%chunkSize].refs }
 
-// Key is what the number was given for; the zero value for a number that is free.
+// Key returns the key of a number; the zero value if the number is free.
 func (s *Slots[K, V]) Key(id uint32) K { return s.chunks[id/chunkSize].meta[id%chunkSize].key }
 
-// Missing reports whether a number is referred to and has no value.
+// Missing reports whether a number is referred to but has no value.
 func (s *Slots[K, V]) Missing(id uint32) bool {
 	return int(id) < s.used && s.Refs(id) > 0 && s.Get(id) == nil
 }
@@ -42,10 +42,10 @@ func (s *Slots[K, V]) Missing(id uint32) bool {
 // Len is how many numbers are in use.
 func (s *Slots[K, V]) Len() int { return s.used - len(s.free) }
 
-// Set defines the value of a number, or with nil takes it away.
+// Set defines the value of a number, or removes it if v is nil.
 func (s *Slots[K, V]) Set(o *Owner, id uint32, v *V) { s.edit(o, id).values[id%chunkSize] = v }
 
-// Refer adds to the count of who refers to a number.
+// Refer adds to the count of references to a number.
 func (s *Slots[K, V]) Refer(o *Owner, id uint32, delta int32) {
 	s.edit(o, id).meta[id%chunkSize].refs += delta
 }
@@ -86,7 +86,7 @@ func (s *Slots[K, V]) Alloc(o *Owner, key K) uint32 {
 	return id
 }
 
-// Release gives a number back.
+// Release frees a number.
 func (s *Slots[K, V]) Release(o *Owner, id uint32) {
 	c := s.edit(o, id)
 	c.values[id%chunkSize], c.meta[id%chunkSize] = nil, meta[K]{}

@@ -2,9 +2,9 @@ package persist
 
 import "slices"
 
-// Splice returns an ordered list with some elements taken out and others put in, both ordered too. It copies the
-// stretches in between as they are: with a hundred thousand bindings of one role, adding one is a copy of memory and
-// little more.
+// Splice returns an ordered list with some elements removed and others added; both are ordered, too. It copies the
+// stretches in between in bulk: with a hundred thousand bindings of one role, adding one costs little more than copying
+// memory.
 func Splice[T any](list, remove, add []T, compare func(a, b T) int) []T {
 	out := make([]T, 0, max(0, len(list)+len(add)-len(remove)))
 	for len(remove) > 0 || len(add) > 0 {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// refuseAddress is the control function of a dialer: it sees every address after it was resolved, just before it is
-// connected to, so that no name can lead to a place that a sink must not reach.
+// refuseAddress is the control function of a dialer: it sees every address after it was resolved, just before the
+// connection, so no name can lead to a place that a sink must not reach.
 func refuseAddress(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -29,8 +29,8 @@ var (
 	thisHost   = netip.MustParsePrefix("0.0.0.0/8")
 )
 
-// forbidden says why a sink must not be at an address: it would reach what belongs to the server's own machine or link,
-// such as another process's unprotected port or a cloud's metadata service.
+// forbidden returns why a sink must not be at an address: it would reach what belongs to the server's own machine or
+// link, such as another process's unprotected port or a cloud's metadata service.
 func forbidden(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	kind := ""

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Allow is where sinks of namespaces may be, beside services of theirs: hosts by name, and addresses. The zero value
-// allows nothing.
+// Allow is where sinks of namespaces may be, in addition to services of the namespace: hosts by name, and addresses.
+// The zero value allows nothing.
 type Allow struct {
 	hosts    []string
 	prefixes []netip.Prefix
@@ -44,8 +44,8 @@ func normalHost(name string) string { return strings.ToLower(strings.TrimSuffix(
 
 var errNotAllowed = errors.New("this server does not allow sinks of namespaces to be there: --audit-namespace-sinks-allow says where they may be")
 
-// Host reports why a host cannot be one that is allowed; nil if it may be. A name may still turn out to be at an
-// address that is not.
+// Host returns why a host cannot be allowed; nil if it may be. A name may still resolve to an address that is not
+// allowed.
 func (a Allow) Host(host string) error {
 	ip, err := netip.ParseAddr(host)
 	if err == nil && a.has(ip) || err != nil && (a.named(host) || len(a.prefixes) > 0) {

@@ -9,16 +9,16 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
 
-// Config is what a Router needs. Zero values of everything but Dir mean the defaults.
+// Config configures a Router. Zero values mean the defaults, except for Dir.
 type Config struct {
-	// Dir is the directory of the spools, one below it for each sink. It belongs to this server alone.
+	// Dir is the directory of the spools, with one subdirectory per sink. It must not be shared with another server.
 	Dir string
 	// Static is the audit that the command line configures, if any.
 	Static *Static
 	// Cutter cuts events to what sinks of namespaces may see; nil gives them none. Allow is where these sinks may be.
 	Cutter Cutter
 	Allow  Allow
-	// Redactor takes out of events what sinks do not get; nil takes nothing out. The static backend gets them whole.
+	// Redactor removes from events what sinks must not get; nil removes nothing. The static backend gets them whole.
 	Redactor Redactor
 	// OwnAgent is the user agent of requests of the server itself that sinks do not get; empty if they get all.
 	OwnAgent string
@@ -36,7 +36,7 @@ type Config struct {
 	// BatchEvents and BatchBytes bound what is sent at once; 4096 and 4 MiB by default.
 	BatchEvents int
 	BatchBytes  int
-	// Timeout is how long a sink may take to answer; 30 s by default.
+	// Timeout bounds an answer of a sink; 30 s by default.
 	Timeout time.Duration
 	// MinBackoff and MaxBackoff bound the time between attempts; 500 ms and 30 s by default.
 	MinBackoff, MaxBackoff time.Duration
@@ -54,7 +54,8 @@ type Config struct {
 	createSegment func(path string) (segmentFile, error)
 }
 
-// Redactor takes out of events what a view does not show. It returns another event, or the same if that is nothing.
+// Redactor removes from events what a view does not show. It returns another event, or the same one if there is nothing
+// to remove.
 type Redactor interface {
 	Redact(*auditinternal.Event, View) *auditinternal.Event
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // cursor says which events have been delivered, and counts what has become of the others. It is replaced as a whole, so
-// that it is never half written; a cursor that is lost costs repetitions, never events.
+// it is never half written; losing it causes repetitions, never lost events.
 type cursor struct {
 	// Seq is the sequence number of the next event to deliver. It is in, or after, the segment that begins with
 	// Segment; everything before Offset of that segment is done with.
@@ -34,7 +34,7 @@ type counts struct {
 	Truncated uint64 `json:"truncated"` // delivered or kept without their bodies because they were too large or refused
 }
 
-// dropped is what a sink should have got and will not get.
+// dropped is the number of events that a sink should have got but will not get.
 func (c *counts) dropped() uint64 {
 	return c.Full + c.Share + c.Disk + c.Oversize + c.Corrupt + c.SetAside
 }

@@ -131,8 +131,8 @@ func (d *delivery) awaitEvents(ctx context.Context) bool {
 	return true
 }
 
-// deliver tries until the sink has the batch, or less is to be sent first, or there is no sense in it any more; false
-// if the delivery has to end.
+// deliver tries until the sink has the batch, or a smaller part must be sent first, or trying makes no sense any more;
+// false if the delivery has to end.
 func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 	backoff := d.cfg.MinBackoff
 	for {
@@ -255,7 +255,7 @@ func (d *delivery) succeeded(t *target, n int) {
 	d.recovered()
 }
 
-// recovered notes that the sink answers as it should.
+// recovered records that the sink answers correctly again.
 func (d *delivery) recovered() {
 	d.mu.Lock()
 	first := d.failure.text != ""

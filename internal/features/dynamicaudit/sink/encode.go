@@ -110,8 +110,7 @@ func (e *encoder) append(b []byte, level auditrule.Level, request, answer, trunc
 }
 
 // of returns the object as compact JSON. A caller chooses the body of a patch, byte for byte, and it is recorded before
-// anybody has parsed it: what some parser could trip over becomes a string, so that it costs neither its own event nor
-// the batch.
+// it is parsed: content that some parser could fail on becomes a string, so neither its event nor the batch is lost.
 func (c *body) of(obj *runtime.Unknown) []byte {
 	if c.done {
 		return c.text
@@ -283,8 +282,8 @@ func separate(b []byte) []byte {
 func closeObject(b []byte) []byte { return append(b, '}') }
 
 // maxText and maxAddresses bound what is kept of a text and of a list of addresses, outside of bodies. A caller chooses
-// URIs, names, the user agent and addresses that were forwarded, without credentials as well: what is not cut would
-// push the events of others out of a spool.
+// URIs, names, the user agent and forwarded addresses, even without credentials: without the cut, they would push other
+// users' events out of a spool.
 const (
 	maxText      = 8 << 10
 	maxAddresses = 64
@@ -310,7 +309,7 @@ func appendString(b []byte, s string) []byte {
 	return appendWhole(b, fmt.Sprintf("%s… (cut, %d bytes)", s[:end], len(s)))
 }
 
-// appendString writes plain text by hand and leaves everything that needs escaping to encoding/json.
+// appendWhole writes plain text by hand and leaves everything that needs escaping to encoding/json.
 func appendWhole(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {

@@ -6,13 +6,13 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// A sink may end (spec.notAfter). From that instant on it gets no events; what it had until then is still delivered.
-// While the clock is in doubt, its events wait in the spool: neither is anything lost that it should have, nor is
-// anything sent on the authority of a clock that may be wrong.
+// A sink may end (spec.notAfter). From that instant on it gets no events; earlier ones are still delivered. While the
+// clock is in doubt, its events wait in the spool: no event is lost, and none is sent on the authority of a clock that
+// may be wrong.
 
-// Clock tells the time by which sinks end.
+// Clock decides when sinks end.
 type Clock interface {
-	// Now is the time, and whether it can be trusted.
+	// Now returns the time, and whether it can be trusted.
 	Now() (now time.Time, known bool)
 }
 
@@ -21,7 +21,7 @@ type machineClock struct{}
 // Now implements Clock.
 func (machineClock) Now() (time.Time, bool) { return time.Now(), true }
 
-// phase is where in its life a sink is.
+// phase is the phase of a sink's life.
 type phase uint8
 
 const (
@@ -40,7 +40,7 @@ func endOf(s *v1alpha1.AuditSink) time.Time {
 	return s.Spec.NotAfter.Time
 }
 
-// phaseOf is where a sink is now.
+// phaseOf returns the current phase of a sink.
 func (r *Router) phaseOf(s *v1alpha1.AuditSink) phase {
 	if s.Spec.NotAfter == nil {
 		return running
@@ -55,7 +55,8 @@ func (r *Router) phaseOf(s *v1alpha1.AuditSink) phase {
 	return running
 }
 
-// hasEnded reports whether a receiver gets nothing any more. Events ask, so that none comes after the end.
+// hasEnded reports whether a receiver no longer gets events. It is checked for each event, so none arrives after the
+// end.
 func (r *Router) hasEnded(routes *routes, receiver int) bool {
 	if receiver >= len(routes.ends) || routes.ends[receiver].IsZero() {
 		return false
@@ -64,7 +65,7 @@ func (r *Router) hasEnded(routes *routes, receiver int) bool {
 	return known && !now.Before(routes.ends[receiver])
 }
 
-// lookAtClock is how often the clock is looked at while a sink is going to end: it may be set.
+// lookAtClock is how often the clock is checked while a sink is going to end: the clock may be set.
 const lookAtClock = 500 * time.Millisecond
 
 // awaitEnds applies the configuration again when a sink has changed its phase.

@@ -10,15 +10,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A sink that refuses a batch for good may mean the batch, because it is too large, or one event in it, of which a
-// caller may have chosen nearly everything. No event must block another. So the batch is halved until the event is
-// found that is in the way. It is sent again without its bodies; if that is refused too, it is set aside in a file
-// beside the spool, and counted.
+// A sink that permanently refuses a batch may refuse its size, or one event in it, nearly all of which a caller may
+// have chosen. No event must block another. So the batch is halved until the refused event is found. That event is sent
+// again without its bodies; if the sink refuses that, too, it is set aside in a file beside the spool, and counted.
 //
 // A sink that refuses everything, because it is not set up as it should be, must not have all its events set aside: see
 // control.
 
-// refusedForGood tells the answers after which sending the same again is of no use.
+// refusedForGood reports whether it is useless to send the same again after an answer.
 func refusedForGood(err error) bool {
 	var answer *answerError
 	if !errors.As(err, &answer) {
@@ -31,7 +30,7 @@ func refusedForGood(err error) bool {
 	return false
 }
 
-// hunt is the search for what a sink refuses.
+// hunt is the search for the event that a sink refuses.
 type hunt struct {
 	// left is how many events, from the next one on, were refused together; 0 while nothing is looked for.
 	left int
@@ -65,8 +64,8 @@ func (d *delivery) doubt() {
 }
 
 // isolated settles the event that was refused alone. The error says why it could not: the sink takes nothing at all,
-// for now. The event is at fault only if the sink takes another one and refuses this one once more: it may have come to
-// its senses in between.
+// for now. The event is at fault only if the sink takes another one and refuses this one again: the sink may have
+// recovered in between.
 func (d *delivery) isolated(ctx context.Context, t *target, b *batch) error {
 	if d.taker != t {
 		if err := d.attempt(ctx, t, [][]byte{control(time.Now())}); err != nil {

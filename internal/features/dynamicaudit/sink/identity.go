@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// identityKey is the annotation with the identity of an event: the same in every sink and at every repetition of a
-// delivery, and never that of another event. The audit-ID is none: a caller chooses it by a header of the request, and
-// may choose that of another request.
+// identityKey is the annotation with the identity of an event: the same in every sink and for every repetition of a
+// delivery, and unique. The audit-ID is not unique: a caller chooses it with a header of the request, and may choose
+// that of another request.
 const identityKey = "audit.proviso.dev/event-id"
 
 var (

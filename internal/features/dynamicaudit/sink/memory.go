@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/platform/atomicfile"
 )
 
-// A server that has just started serves its first requests before it has read the sinks from its storage. So that their
-// events are not lost, the router remembers the sinks and classes in force, and spools by them until it knows better.
+// A server that has just started serves its first requests before it has read the sinks from its storage. To not lose
+// their events, the router saves the sinks and classes in force, and spools by them until it has read the current ones.
 
 const memoryName = "sinks.json"
 

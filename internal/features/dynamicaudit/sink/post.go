@@ -48,7 +48,7 @@ func (t *target) do(req *http.Request) error {
 	if err != nil {
 		return plainError(err)
 	}
-	// The body is of no interest and not to be trusted; reading a little of it lets the connection be used again.
+	// The body is not needed and not trusted; reading a little of it allows reusing the connection.
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 	_ = resp.Body.Close()
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {

@@ -70,7 +70,7 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 			wanted, now = true, time.Now()
 			w.id = appendIdentity(w.id[:0])
 		}
-		// An event has the detail it was made with, even if a sink has come to want more since.
+		// An event has the detail with which it was created, even if a sink wants more by now.
 		level, number := min(level, most), routes.viewOf[i]
 		var encoded *encoded
 		if scope := routes.scopes[i]; scope != nil {
@@ -88,8 +88,8 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	return wanted
 }
 
-// isOwn reports whether an event is of a request by which the server finds out how new its policy is: it changes and
-// shows nothing, and there are some every second.
+// isOwn reports whether an event is about a request by which the server finds out how recent its policy is: such
+// requests change and show nothing, and there are some every second.
 func (r *Router) isOwn(ev *auditinternal.Event) bool {
 	return r.cfg.OwnAgent != "" && ev.UserAgent == r.cfg.OwnAgent && ev.User.Username == user.APIServerUser
 }

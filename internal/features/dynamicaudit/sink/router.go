@@ -38,7 +38,7 @@ type Router struct {
 	told told
 }
 
-// routes are what one event is routed by. They never change.
+// routes are the immutable data by which an event is routed.
 type routes struct {
 	index *auditrule.Index
 	// receivers has the receiver of each sink of the index; nil for one that is inactive.
@@ -66,8 +66,8 @@ type configuration struct {
 	classes []*v1alpha1.AuditClass
 	// scopes are those of the sinks that belong to a namespace.
 	scopes map[types.UID]*Scope
-	// known is false for what was remembered from an earlier process: it decides what is spooled until the first
-	// Update, so that a restart has no gap, but nothing is sent on its authority.
+	// known is false for a configuration saved by an earlier process: it decides what is spooled until the first
+	// Update, so a restart has no gap, but nothing is sent on its authority.
 	known bool
 }
 
@@ -115,9 +115,8 @@ func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditCl
 	r.UpdateAll(Whole(sinks), classes)
 }
 
-// UpdateAll puts the given sinks and classes in force; they have to be all there are. It returns when every request
-// that is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among
-// them any more lose their spools.
+// UpdateAll puts the complete set of sinks and classes in force. When it returns, they apply to all further requests.
+// The objects must not be changed afterwards. Sinks that are not among them any more lose their spools.
 func (r *Router) UpdateAll(objects []Object, classes []*v1alpha1.AuditClass) {
 	sinks, scopes := scoped(objects)
 	r.mu.Lock()

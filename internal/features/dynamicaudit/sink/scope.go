@@ -10,12 +10,12 @@ import (
 	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
-// Scope is that of a sink which belongs to a namespace (DA-17).
+// Scope is the scope of a sink that belongs to a namespace (DA-17).
 type Scope struct {
 	// Namespace is the one whose events it gets, and Account the service account that may see what it gets. UID is that
 	// of the account.
 	Namespace, Account, UID string
-	// Gone says that there is no such account now.
+	// Gone is true if the account does not exist now.
 	Gone bool
 }
 

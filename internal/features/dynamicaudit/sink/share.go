@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// A spool is shared by the users whose requests are audited, so that one of them cannot push out what the sink has not
-// got of the others. While more than half of it is taken, a user may hold as much of it as is still free: one alone
-// gets half, two get a third each, and so on. There is always room for those who hold little.
+// The users whose requests are audited share a spool, so one of them cannot push out undelivered events of the others.
+// While more than half of it is taken, a user may hold as much of it as is still free: a single one gets half, two get
+// a third each, and so on. There is always room for users who hold little.
 
 // callerID stands for a user: what is kept of each has a fixed size, whatever their names are.
 type callerID uint64

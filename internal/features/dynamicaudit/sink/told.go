@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// told knows of events that a request waits for (TM-13).
+// told knows the events for whose delivery a request waits (TM-13).
 type told struct {
 	// some is how many there are, so that other events cost nothing.
 	some    atomic.Int32
@@ -22,7 +22,7 @@ type told struct {
 	waiting map[string]*telling
 }
 
-// telling is an event that sinks get whatever they want.
+// telling is an event that sinks get, whatever their policies say.
 type telling struct {
 	sinks []string
 	// kept is what became of it, by sink, once routed is closed.
@@ -38,7 +38,7 @@ type kept struct {
 	err   error
 }
 
-// Check is why a sink does not get events at the moment; nil if it does.
+// Check returns why a sink does not get events at the moment; nil if it does.
 func (r *Router) Check(name string) error {
 	routes := r.routes.Load()
 	for i, s := range routes.statuses {

@@ -106,7 +106,7 @@ func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.R
 		return withBody(r.WithContext(requestctx.WithDefinition(r.Context(), &carried{Versions: l.versions})), body), nil
 	}
 	if info.Subresource != "" {
-		// A write of the status carries a schema only because it carries everything, and changes nothing of it.
+		// A write of the status contains the schema only because it contains the whole object, and does not change it.
 		return f.rewritten(r, doc.root, &carried{})
 	}
 	if len(l.errs) > 0 {

@@ -20,10 +20,10 @@ import (
 // maxOperations is upstream's limit.
 const maxOperations = 10000
 
-// A JSON patch names places by their position in the object that its author sees, so that it can only be applied to
-// that object. One that carries our keys is applied here, and goes on as the merge patch that has the same effect on
-// the same version of the object; if that has changed meanwhile, it is applied again. One that carries none goes on as
-// it is.
+// A JSON patch names places by their position in the object that its author sees, so it can only be applied to that
+// object. A patch with our keys is applied here, and continues as the merge patch with the same effect on the same
+// version of the object; if the object has changed in the meantime, the patch is applied again. A patch without our
+// keys continues unchanged.
 
 // liftJSONPatch returns the request to go on with, or how to serve it.
 func (f *Filter) liftJSONPatch(r *http.Request, info *request.RequestInfo) (*http.Request, *replay, error) {

@@ -15,14 +15,14 @@ import (
 	"proviso.dev/proviso/internal/state/kept"
 )
 
-// Lost is what a definition declared once and no longer does, although nobody who may has taken it back (FP-18).
+// Lost is what a definition once declared and no longer does, although no authorized user has removed it (FP-18).
 type Lost struct {
 	// Declared still guards, and Templates are still looked into.
 	Declared  []fieldperm.Declaration
 	Templates []fieldperm.Template
 	// Fields names the fields, for people.
 	Fields []string
-	// Problem is set if a declaration has no place in the schema: which field it is about, nobody knows.
+	// Problem is set if a declaration has no place in the schema: then it is unknown which field it is about.
 	Problem string
 }
 

@@ -96,7 +96,7 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 		return w.invalid(field.ErrorList{field.InternalError(field.NewPath("spec"), err)})
 	}
 	if written == nil && !w.readable() {
-		text = w.stored // it grants nothing and says so; only one who declares something can repair it
+		text = w.stored // it grants nothing and says so; only a write with declarations can repair it
 	}
 	if p.revives(w, written) {
 		text = different(text, w.stored)
@@ -182,7 +182,8 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 		return w.invalid(field.ErrorList{field.Forbidden(at, "the server keeps this annotation")})
 	}
 	if requestctx.NotesOf(ctx).WasGranular() {
-		// Its place in an annotation must not make a right to annotations a right to declare permissions.
+		// Although it is stored in an annotation, a right to annotations must not include the right to declare
+		// permissions.
 		return apierrors.NewForbidden(definitions, w.new.Name, fmt.Errorf("declaring field permissions needs the right to write the whole definition"))
 	}
 	r, err := decode(w.sent)

@@ -16,8 +16,9 @@ type settlement struct {
 	kept []string
 }
 
-// settle joins what a write says with what is stored. What is left out stays, as long as the schema still has the
-// field; null removes. Without a verb there is nothing to declare, so that null for the verb removes the rest too.
+// settle joins what a write says with what is stored. Declarations that are left out stay, as long as the schema still
+// has the field; null removes them. Without a verb there is nothing to declare, so null for the verb removes the rest,
+// too.
 //
 // A write that carries nothing may add a version: that gets what the storage version has, where it has the same fields.
 func settle(stored, written record, old, new *apiextensions.CustomResourceDefinition) settlement {

@@ -71,9 +71,9 @@ func New(cfg Config) *Authorizers {
 	}
 }
 
-// links turns a plan into the chain. What stands in front of it cannot be configured away: what the token of the caller
-// does not allow, system:masters, so that nobody can be locked out, and the guards that refuse everybody else until the
-// server decides as its replicas do and the policy is known.
+// links turns a plan into the chain. The links in front of it cannot be configured away: the limits of the caller's
+// token; system:masters, so administrators cannot be locked out; and the guards that refuse all others until the server
+// decides as its replicas do and the policy is known.
 func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 	links := append(feature.First(k.Systems), []authorize.Link{
 		base.Masters(),
@@ -107,7 +107,7 @@ func (k *Authorizers) Install(plan *Plan) error {
 	return k.Kernel.Indexed.Replace(indexed...)
 }
 
-// indexed is the chain without what cannot list whom it allows: system:masters and the tiers of the rule index.
+// indexed is the part of the chain that can list whom it allows: system:masters and the tiers of the rule index.
 func (k *Authorizers) indexed(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{base.Masters()}
 	for _, a := range plan.authorizers {
@@ -131,8 +131,8 @@ func (k *Authorizers) indexed(plan *Plan) ([]authorize.Link, error) {
 	return append(links, feature.Last(k.Systems)...), nil
 }
 
-// provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to
-// the Node authorizer, if the chain has one.
+// provided returns the links of an authorizer type that a system provides; nil if none does. Denies in them may yield
+// to the Node authorizer, if the chain has one.
 func (k *Authorizers) provided(kind string, plan *Plan) []authorize.Link {
 	for _, one := range k.Systems {
 		if make := one.Authorizers[kind]; make != nil {

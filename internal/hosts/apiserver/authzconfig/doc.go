@@ -1,4 +1,4 @@
-// Package authzconfig is the authorizer chain as --authorization-mode or --authorization-config describes it: a Plan is
-// read from the flags, Authorizers builds its links and puts them in force, and Follow does so again when the file
-// changes. Upstream's types are built as upstream builds them; those of systems are asked of the systems.
+// Package authzconfig builds the authorizer chain that --authorization-mode or --authorization-config describes: a Plan
+// is read from the flags, Authorizers builds its links and puts them into effect, and Follow does so again when the
+// file changes. Upstream's types are built as upstream builds them; systems build their own types.
 package authzconfig

@@ -30,7 +30,7 @@ type Plan struct {
 	// file is watched for changes; empty when the chain comes from flags.
 	file string
 	data []byte
-	// assumed is set for a drop-in that nobody has told which authorizers there are.
+	// assumed is set for a drop-in without configured authorizers.
 	assumed bool
 }
 
@@ -41,7 +41,7 @@ type Flags struct {
 	ModesGiven bool
 	// DropIn is set for a server that stands in for kube-apiserver.
 	DropIn bool
-	// Systems are those that are on. With none the server is stock.
+	// Systems are the enabled ones. Without any, the server is stock.
 	Systems features.Lineup
 }
 
@@ -101,8 +101,7 @@ func Read(f Flags) (*Plan, error) {
 // File is the file that the chain comes from and follows; empty when it comes from flags.
 func (p *Plan) File() string { return p.file }
 
-// ModesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is
-// nothing to tell.
+// ModesAssumed is the notice about a drop-in that is stricter than the server it replaces; empty if there is none.
 func (p *Plan) ModesAssumed() string {
 	if p == nil || !p.assumed {
 		return ""
@@ -115,7 +114,7 @@ func (p *Plan) Has(mode string) bool {
 	return slices.ContainsFunc(p.authorizers, func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == mode })
 }
 
-// ahead lists the authorizers that stand before Policy and can allow. What they allow, no deny rule of Policy can deny.
+// ahead lists the authorizers before Policy that can allow. No deny rule of Policy can deny what they allow.
 func (p *Plan) ahead() (names []string) {
 	for _, a := range p.authorizers {
 		switch string(a.Type) {
@@ -129,7 +128,7 @@ func (p *Plan) ahead() (names []string) {
 	return nil // Policy is off
 }
 
-// DeniesVoided is what people are told then; empty if there is nothing to tell.
+// DeniesVoided is the notice about them; empty if there are none.
 func (p *Plan) DeniesVoided() string {
 	if p == nil {
 		return ""
@@ -146,7 +145,7 @@ func policyEntry() authzconfig.AuthorizerConfiguration {
 	return authzconfig.AuthorizerConfiguration{Type: modePolicy, Name: kubeauthorizer.GetNameForAuthorizerMode(modePolicy)}
 }
 
-// complete puts Policy first where nobody listed it, and checks that it is listed once and switched on.
+// complete puts Policy first if it is not listed, and checks that it is listed once and enabled.
 func (p *Plan) complete(systems features.Lineup) error {
 	listed := 0
 	for _, a := range p.authorizers {

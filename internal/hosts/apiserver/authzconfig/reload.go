@@ -44,7 +44,7 @@ func (r *reloader) run(ctx context.Context) {
 	})
 }
 
-// check reads the file and, if it says something new, puts that in force.
+// check reads the file and, if it has changed, applies it.
 func (r *reloader) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,8 +90,8 @@ func (r *reloader) apply() (changed bool, err error) {
 	return true, nil
 }
 
-// sameTypes lets a reload change webhooks and the order of authorizers. All other types stay what they were at start:
-// taking one away could lock everybody out, and one that is new would need informers that do not run.
+// sameTypes lets a reload change webhooks and the order of authorizers. All other types stay as they were at the start:
+// removing one could lock all users out, and a new one would need informers that do not run.
 func sameTypes(before, after *Plan) error {
 	types := func(p *Plan) sets.Set[string] {
 		all := sets.New[string]()

@@ -28,7 +28,7 @@ type calmInformer struct {
 	ctx context.Context
 }
 
-// AddEventHandler adds a handler that does not look at what it is told about.
+// AddEventHandler adds a handler that does not look at the objects it gets.
 func (i calmInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	changed := calmly(i.ctx, calm, func() { h.OnAdd(nil, false) })
 	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{

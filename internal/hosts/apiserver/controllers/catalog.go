@@ -30,7 +30,7 @@ import (
 // controller is one entry of the catalog.
 type controller struct {
 	name, alias string
-	// lacks says what the configuration must have for it; nil if nothing.
+	// lacks returns what is missing in the configuration for it; nil if nothing is.
 	lacks func(Config) error
 	// build prepares it for one term of leadership. What it returns blocks until the context ends.
 	build func(context.Context, *term) (func(context.Context), error)

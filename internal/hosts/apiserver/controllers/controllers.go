@@ -34,7 +34,7 @@ type Config struct {
 	Names []string
 	// LeaderElect is for when several servers share one store.
 	LeaderElect bool
-	// Identity tells the servers apart. Default: the host name and a random part.
+	// Identity identifies the server. Default: the host name and a random part.
 	Identity string
 
 	// lease and discovery, in tests, are shorter.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 )
 
-// informerSet gives the controllers that follow every resource whole objects where one of them looks into them, and
-// their metadata only elsewhere: most of what is stored is never looked into, and need not be kept in memory twice.
+// informerSet gives the controllers that follow every resource whole objects where one of them needs them, and only
+// metadata elsewhere: most objects are needed only by their metadata, and need not be kept in memory twice.
 type informerSet struct {
 	typed    informers.SharedInformerFactory
 	metadata metadatainformer.SharedInformerFactory
@@ -57,7 +57,8 @@ func (s *informerSet) shutdown() {
 	s.metadata.Shutdown()
 }
 
-// withoutManagedFields drops what no controller reads and what is often the larger part of an object.
+// withoutManagedFields drops the managed fields, which no controller reads and which are often the larger part of an
+// object.
 func withoutManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
 		accessor.SetManagedFields(nil)

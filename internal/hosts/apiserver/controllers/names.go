@@ -15,8 +15,8 @@ func Known() []string {
 	return out
 }
 
-// choice is a list in the language of --controllers: "*" stands for all, "foo" switches foo on, "-foo" off. What the
-// list says first about a controller holds, before what "*" says.
+// choice is a list in the language of --controllers: "*" stands for all, "foo" switches foo on, "-foo" off. The first
+// entry for a controller counts, and takes precedence over "*".
 type choice struct {
 	star     bool
 	explicit map[string]bool

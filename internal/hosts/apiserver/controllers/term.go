@@ -45,8 +45,8 @@ func (c *Controllers) newTerm() (*term, error) {
 	return t, nil
 }
 
-// config returns a client configuration that tells in its user agent which controller calls. The limits are well above
-// upstream's: the server is the same process, and these clients do not compete for the network.
+// config returns a client configuration whose user agent names the controller. The limits are well above upstream's:
+// the server is the same process, and these clients do not compete for the network.
 func (t *term) config(name string) *rest.Config {
 	config := withAgent(t.cfg.RestConfig, name)
 	config.QPS, config.Burst = 500, 1000

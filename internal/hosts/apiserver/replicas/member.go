@@ -28,7 +28,7 @@ const (
 
 // Config says who a server is and what it wants to agree on.
 type Config struct {
-	// ID tells the servers apart; Host is shown to people.
+	// ID identifies a server; Host is shown to people.
 	ID, Host string
 	Settings Settings
 	// Trust reads what the server accepts now: authorities can change while it runs.
@@ -104,7 +104,8 @@ func (m *Member) Join(ctx context.Context, client *clientv3.Client, prefix strin
 	return nil
 }
 
-// Leave takes the server off the list, so that nobody has to wait for it. It fails silently: the lease ends by itself.
+// Leave removes the server from the list, so no replica has to wait for it. It fails silently: the lease expires
+// anyway.
 func (m *Member) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), pause)
 	defer cancel()
@@ -139,7 +140,7 @@ func (m *Member) register(ctx context.Context) error {
 }
 
 // meet checks the server against those that were there before it. Of two that start at the same moment the later one
-// sees the earlier, so that exactly one of them gives way.
+// sees the earlier, so exactly one of them gives way.
 func (m *Member) meet(ctx context.Context) error {
 	found, err := m.client.Get(ctx, m.replicasKey(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -193,7 +194,7 @@ func (m *Member) readRecord(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Only if nobody else has written it meanwhile.
+		// Only if no other server has written it in the meantime.
 		answer, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(m.recordKey()), "=", revision)).
 			Then(clientv3.OpPut(m.recordKey(), string(data))).Commit()
 		if err != nil {

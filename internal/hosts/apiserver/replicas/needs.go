@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// What is stored can be such that a release which does not know it would decide otherwise. So the record says what is
-// needed, every server shows what it knows, and one that does not know what is needed does not serve (TR-6, PO-25).
+// Some stored content would make a release that does not know it decide differently. So the record lists what is
+// needed, every server publishes what it knows, and a server that lacks something needed does not serve (TR-6, PO-25).
 
 // ShadowRules is to know that a rule can be there and not be enforced. A release that does not would quarantine such a
 // rule, and a deny that is quarantined denies.

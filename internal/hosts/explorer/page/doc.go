@@ -1,2 +1,2 @@
-// Package page holds the files of the access explorer's page, as the browser gets them: there is no build step.
+// Package page holds the files of the access explorer's page exactly as the browser gets them: there is no build step.
 package page

@@ -69,7 +69,7 @@ func (c *Cluster) Read(ctx context.Context) (all []*unstructured.Unstructured, e
 }
 
 // Apply brings a cluster from whatever was compiled before to this result: new policies, verify, new grants, old grants
-// away, old policies away. At no moment is a grant there without its condition. Done tells each step.
+// away, old policies away. A grant never exists without its condition. Done is called after each step.
 func (c *Cluster) Apply(ctx context.Context, result *compile.Result, done func(string)) error {
 	policies, err := Objects(result.Policies)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) Apply(ctx context.Context, result *compile.Result, done func(s
 	return c.remove(ctx, left, done)
 }
 
-// put creates what is missing, and mends what was changed. What is as it was compiled is left alone.
+// put creates missing objects, and repairs changed ones. Objects that equal the compiled ones are not touched.
 func (c *Cluster) put(ctx context.Context, objects, there []*unstructured.Unstructured, done func(string)) error {
 	for _, o := range objects {
 		i := slices.IndexFunc(there, func(t *unstructured.Unstructured) bool { return compile.Name(t) == compile.Name(o) })

@@ -1,3 +1,3 @@
-// Package managed compiles policy for clusters on which you cannot add a flag, writes it, and compares a cluster with
-// it.
+// Package managed compiles policy for clusters whose API server flags cannot be changed, writes it, and compares a
+// cluster with it.
 package managed

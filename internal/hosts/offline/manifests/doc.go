@@ -1,4 +1,4 @@
-// Package manifests reads the objects that the tools work on, from files or from a server: documents that say where
-// they are from (documents.go), where their fields stand in a file (places.go), and what a process that asks the same
-// server again has read and compiled already (kept.go).
+// Package manifests reads the objects that the tools work on, from files or from a server: documents with their origin
+// (documents.go), the positions of their fields in a file (places.go), and a cache of what this process has already
+// read from the same server and compiled (kept.go).
 package manifests

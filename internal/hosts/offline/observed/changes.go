@@ -47,7 +47,7 @@ func (b *bodies) change(r *auditlog.Request) *change {
 	return c
 }
 
-// preferred tells that an object is in the version that conditions see.
+// preferred reports whether an object is in the version that conditions see.
 func (b *bodies) preferred(object map[string]any) bool {
 	kind := (&unstructured.Unstructured{Object: object}).GroupVersionKind()
 	return b.host.Snapshot().Served.PreferredVersion(kind.GroupKind()) == kind.Version
@@ -80,7 +80,7 @@ func newChanges() changes {
 	return changes{known: map[suggest.Use][]suggest.Write{}, unknown: map[suggest.Use]bool{}, touched: map[suggest.Use][]map[string]any{}, untold: map[suggest.Use]bool{}, checked: map[suggest.Use][]string{}}
 }
 
-// take adds what a request did. What is not known of one request is not known of the use.
+// take adds what a request did. If that is unknown for one request, it is unknown for the use.
 func (c *changes) take(u suggest.Use, what *change) {
 	if what == nil {
 		return

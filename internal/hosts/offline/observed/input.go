@@ -41,7 +41,8 @@ func Input(ctx context.Context, host *offline.Host) (in suggest.Input, err error
 	return in, nil
 }
 
-// exclusives tells the permissions that a general verb does not cover, anywhere.
+// exclusives returns a function that reports whether a permission is exclusive anywhere: a general verb does not cover
+// it.
 func exclusives(host *offline.Host) func(permission string) bool {
 	table := host.Snapshot().Fields
 	if table == nil {

@@ -77,7 +77,7 @@ func without(d manifests.Document, changed map[string]bool) (_ manifests.Documen
 	return manifests.Document{Text: source.Text{Name: d.Name, Object: object}}, gone, nil
 }
 
-// isPolicy tells the kinds that --prune deletes.
+// isPolicy reports whether --prune deletes a kind.
 func isPolicy(d manifests.Document) bool {
 	switch d.Object.GroupVersionKind().Group {
 	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":

@@ -13,17 +13,17 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// Applier says who may write one object of a change.
+// Applier lists who may write one object of a change.
 type Applier struct {
 	Object   string            `json:"object"`
 	Verb     string            `json:"verb"`
 	Subjects []offline.Subject `json:"subjects"`
-	// Refused are those who have the verb, but would give away more than they have.
+	// Refused are the subjects that have the verb, but would grant more than they hold.
 	Refused []offline.Subject `json:"refused,omitempty"`
 	Why     string            `json:"why,omitempty"`
 }
 
-// Appliers asks who may make a change, object by object, by the policy that there is.
+// Appliers finds out who may make a change, object by object, under the current policy.
 func Appliers(ctx context.Context, before, after *offline.Host, there, change []manifests.Document, remove bool) (out []Applier, err error) {
 	known, changed := map[string]bool{}, map[string]bool{}
 	for _, d := range change {

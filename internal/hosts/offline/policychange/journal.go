@@ -56,8 +56,8 @@ func documentOf(content json.RawMessage, name string) (manifests.Document, error
 	return manifests.Document{Text: source.Text{Name: name, Object: object}}, nil
 }
 
-// AsOf is the policy as it was right after a revision: the current one, without the changes since. What was too large
-// to be kept cannot be undone, and is an error.
+// AsOf returns the policy right after a revision: the current one without the later changes. A change that was too
+// large for the journal cannot be undone, and is an error.
 func AsOf(now []manifests.Document, entries []journal.Entry, revision uint64) ([]manifests.Document, error) {
 	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
 	if since < 0 {
@@ -121,7 +121,7 @@ func same(a, b *unstructured.Unstructured) bool {
 	return bytes.Equal(essence(a), essence(b))
 }
 
-// essence is what of an object people write.
+// essence returns the part of an object that people write.
 func essence(object *unstructured.Unstructured) []byte {
 	if object == nil {
 		return nil
@@ -176,7 +176,7 @@ func difference(from, to []manifests.Document) (put, remove []manifests.Document
 	return put, remove
 }
 
-// Inside names what of a container has changed: the roles or bindings in it.
+// Inside returns the roles or bindings in a container that have changed.
 func Inside(e *journal.Entry) string {
 	field := map[string]string{"policies": "roles", "policybindings": "roleBindings"}[e.Resource]
 	if field == "" || e.TooLarge {

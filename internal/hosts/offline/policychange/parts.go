@@ -42,7 +42,7 @@ func partsOf(d manifests.Document) (parts []manifests.Document) {
 	return parts
 }
 
-// Selection is what of a policy is taken back; the zero value is all of it.
+// Selection is the part of a policy that is rolled back; the zero value means all of it.
 type Selection struct {
 	Namespace string
 	// Roles are names of roles: they, and the bindings of them.
@@ -128,7 +128,7 @@ func pastOf(now []manifests.Document) *past {
 	return p
 }
 
-// back undoes one part of a change. What was not made after all is left as it is.
+// back undoes one part of a change. A change that was not made is ignored.
 func (p *past) back(e *journal.Entry, u undone) {
 	have, found := p.state[u.key]
 	if e.Revision == 0 && (found != (u.after != nil) || found && !same(have.Object, u.after)) {

@@ -7,7 +7,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline/replay"
 )
 
-// Report is what a change does, in the form that scripts rely on.
+// Report is the effect of a change, in the stable format for scripts.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -65,6 +65,6 @@ type Witness struct {
 	Groups    []string       `json:"groups,omitempty"`
 	Object    map[string]any `json:"object,omitempty"`
 	OldObject map[string]any `json:"oldObject,omitempty"`
-	// Target is what a connection goes to.
+	// Target is the target of a connection.
 	Target map[string]any `json:"target,omitempty"`
 }

@@ -61,7 +61,7 @@ type Step struct {
 
 func (s Step) String() string { return s.verb + " " + manifests.Key(s.object) }
 
-// Steps are what makes one policy into another, in the order in which it is done.
+// Steps returns the writes that turn one policy into another, in order.
 func Steps(from, to []manifests.Document) []Step {
 	put, remove := difference(from, to)
 	return steps(from, put, remove)
@@ -122,8 +122,8 @@ func inOrder(all []Step) []Step {
 	return all
 }
 
-// rewritten makes one object into another one, which may be missing. What a binding binds cannot be changed: it is made
-// again.
+// rewritten turns one object into another one, which may be missing. The role of a binding cannot be changed, so such a
+// binding is recreated.
 func rewritten(want, have *unstructured.Unstructured) []Step {
 	rank := rankOf(want)
 	if have == nil {

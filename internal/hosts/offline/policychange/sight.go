@@ -38,7 +38,7 @@ func sightLines(ctx context.Context, before, after *offline.Host) (lines []strin
 	return lines
 }
 
-// blinded names those who may get the objects and do not hold the verb; empty if there are none.
+// blinded names the subjects that may get the objects but do not hold the verb; empty if there are none.
 func blinded(ctx context.Context, h *offline.Host, r fieldperm.Resource, verb string) string {
 	subjects, all := h.Blinded(ctx, r, verb)
 	var names []string

@@ -1,3 +1,3 @@
-// Package policytest reads policy tests and runs them: each case is one request, which the engine of the server decides
-// on files, and what is expected of the decision. It reports and counts; it prints nothing.
+// Package policytest reads and runs policy tests: each case is one request with the expected decision. The engine of
+// the server decides it on policy from files. The package reports and counts; it prints nothing.
 package policytest

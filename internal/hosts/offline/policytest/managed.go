@@ -29,8 +29,7 @@ func (t *Test) enforced(master string, accept []string) (*managed.Enforced, erro
 	return managed.Enforce(documents, master, accept)
 }
 
-// decideThere asks for one case and compares. Nothing there begins or ends, so that the instant of a case is the same
-// as any other.
+// decideThere asks for one case and compares. Nothing there is time-limited, so the instant of a case does not matter.
 func decideThere(ctx context.Context, there *managed.Enforced, c *Case) Result {
 	who := &user.DefaultInfo{Name: c.User, Groups: c.Groups, Extra: c.Extra}
 	if !slices.Contains(who.Groups, user.AllUnauthenticated) && !slices.Contains(who.Groups, user.AllAuthenticated) {

@@ -20,7 +20,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline"
 )
 
-// Result is what became of one case.
+// Result is the result of one case.
 type Result struct {
 	File     string   `json:"file"`
 	Test     string   `json:"test"`
@@ -45,7 +45,7 @@ type Report struct {
 
 // Runner decides the cases of tests.
 type Runner struct {
-	// MasterNamespace is the namespace whose policy holds everywhere, for tests that name none.
+	// MasterNamespace is the namespace whose policy applies everywhere, for tests that do not name one.
 	MasterNamespace string
 	// At is the instant of all cases that name none; nil is now.
 	At *metav1.Time

@@ -19,7 +19,7 @@ import (
 // Replay decides requests by two policies.
 type Replay struct {
 	before, after *offline.Host
-	// guards tells that protected attributes or field permissions differ, so that a write can flip that the rules allow
+	// guards is true if protected attributes or field permissions differ: then a write can flip that the rules allow
 	// before and after.
 	guards  bool
 	workers []*worker
@@ -28,7 +28,7 @@ type Replay struct {
 // Config says what is compared.
 type Config struct {
 	Before, After *offline.Host
-	// Guards tells that protected attributes, field permissions or definitions of kinds are among the change.
+	// Guards is true if the change includes protected attributes, field permissions or definitions of kinds.
 	Guards bool
 	// Workers is how many goroutines call Request.
 	Workers int

@@ -58,7 +58,7 @@ type Flip struct {
 	Last   time.Time   `json:"last"`
 }
 
-// flipKey tells flips apart.
+// flipKey identifies a flip.
 type flipKey struct {
 	user, verb, group, resource, path, namespace, rule string
 	before, after                                      plan.Effect

@@ -27,7 +27,7 @@ type Config struct {
 	Store *snapshot.Store
 	// Served knows what the stock server serves.
 	Served *discovery.Directory
-	// Enforcer is what a server of ours has first in validating admission.
+	// Enforcer is the enforcer that a Proviso server runs first in validating admission.
 	Enforcer admission.ValidationInterface
 	// Objects reads what is admitted.
 	Objects *Objects
@@ -39,13 +39,13 @@ type Config struct {
 	Guards accessreview.Guards
 	// Age knows when the policy is too old to decide by.
 	Age authorize.Age
-	// Grants checks what objects of RBAC hand out.
+	// Grants checks what objects of RBAC grant.
 	Grants Grants
 	// Granted remembers what was allowed under a condition.
 	Granted *Granted
 	// Home is the namespace of the Service by which the stock server finds our API groups.
 	Home string
-	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
+	// Ours are our API groups. Their enforcer runs where they are served, so nothing has to be proven for them.
 	Ours []string
 }
 
@@ -55,7 +55,7 @@ type Interlock interface {
 	Asked(connection, nonce string)
 	// Admitted notes that admission was asked about a nonce, and gives the words to refuse it with.
 	Admitted(nonce string) string
-	// Proven is nil if conditions can be honoured for who asks on a connection. It may wait for that a little.
+	// Proven returns nil if conditions can be honoured for the caller on a connection. It may wait a little for that.
 	Proven(ctx context.Context, connection string) error
 	// Watched is nil if the server that asks on a connection was proven to call admission, and nothing has changed
 	// since. It lasts as long as the connection.
@@ -73,7 +73,7 @@ func New(cfg Config) (*Decider, error) {
 	return &Decider{cfg}, nil
 }
 
-// ErrUnsynced is that there is nothing to decide by yet. Nobody is allowed anything (SC-8).
+// ErrUnsynced means that there is no policy to decide by yet. Nothing is allowed (SC-8).
 var ErrUnsynced = errors.New("the sidecar has not read its policy yet")
 
 // pin gives a call the policy of this moment.
@@ -85,10 +85,10 @@ func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot,
 	return requestctx.At(ctx, snap, instant), snap, nil
 }
 
-// stale is why there is nothing to decide by any more. A user who was allowed something may have lost it meanwhile.
+// stale returns why the policy is too old to decide by. A user may have lost a right in the meantime.
 func (d *Decider) stale() string { return d.cfg.Age.Stale() }
 
-// Answer is what the authorization webhook says. The zero value denies.
+// Answer is the answer of the authorization webhook. The zero value denies.
 type Answer struct {
 	Decision authorizer.Decision
 	Reason   string
@@ -149,7 +149,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	return Answer{Decision: authorizer.DecisionAllow, Reason: v.Reason}, nil
 }
 
-// unwatched is why nobody may be asked in admission about a request, although it writes.
+// unwatched returns why admission may not be called for a request, although it writes.
 func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) || !verbs.IsWrite(attrs.GetVerb()) {
 		return nil

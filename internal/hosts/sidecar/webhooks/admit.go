@@ -64,7 +64,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 		// Each has a holder and notes of its own.
 		ctx := requestctx.WithNotes(requestctx.With(ctx, snap))
 		if r.SubResource == "scale" {
-			requestctx.NotesOf(ctx).Claim() // nobody was there in mutating admission to see whether it does
+			requestctx.NotesOf(ctx).Claim() // mutating admission was not watched, so assume that it does
 		}
 		v := d.cfg.Gate.Decide(ctx, request)
 		v.Report(ctx)

@@ -18,9 +18,9 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Grants refuses objects of RBAC that hand out what a deny keeps from their writer.
+// Grants refuses objects of RBAC that grant what a deny takes from their writer.
 type Grants interface {
-	// Reach reports whether a deny reaches a caller who hands out rights in a namespace; empty is everywhere.
+	// Reach reports whether a deny applies to a caller who grants rights in a namespace; empty means everywhere.
 	Reach(ctx context.Context, u user.Info, namespace string) bool
 	// Confirm is nil if the caller and the request in the context may write an object of RBAC.
 	Confirm(ctx context.Context, namespace string, obj, old runtime.Object) error
@@ -29,7 +29,7 @@ type Grants interface {
 // aggregator writes into cluster roles what other cluster roles hold. The authors of those were checked.
 const aggregator = "system:serviceaccount:kube-system:clusterrole-aggregation-controller"
 
-// grantKinds are the objects that hand out rights, each with an empty one.
+// grantKinds are the resources that grant rights, each with an empty object.
 var grantKinds = map[string]func() runtime.Object{
 	"roles":               func() runtime.Object { return &rbacv1.Role{} },
 	"clusterroles":        func() runtime.Object { return &rbacv1.ClusterRole{} },
@@ -37,7 +37,7 @@ var grantKinds = map[string]func() runtime.Object{
 	"clusterrolebindings": func() runtime.Object { return &rbacv1.ClusterRoleBinding{} },
 }
 
-// grants reports whether writes of a resource hand out rights. Deletes do not: RBAC has no denies.
+// grants reports whether writes of a resource grant rights. Deletes do not: RBAC has no denies.
 func grants(resource schema.GroupResource) bool {
 	return resource.Group == rbacv1.GroupName && grantKinds[resource.Resource] != nil
 }
@@ -47,7 +47,7 @@ func gathers(u user.Info, resource string) bool {
 	return named(u, aggregator) && resource == "clusterroles"
 }
 
-// granting reports whether a request may hand out what is denied to its caller, so that admission has to look.
+// granting reports whether a request may grant what is denied to its caller, so admission has to check it.
 func (d *Decider) granting(ctx context.Context, attrs authorizer.Attributes) bool {
 	return grants(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) && verbs.Stores(attrs.GetVerb()) &&
 		!gathers(attrs.GetUser(), attrs.GetResource()) && d.cfg.Grants.Reach(ctx, attrs.GetUser(), attrs.GetNamespace())

@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Exempt are callers who pass by the admission webhook. What is conditional never becomes an allowance for them.
+// Exempt are callers who bypass the admission webhook. A condition never allows them anything.
 type Exempt struct {
 	Users, Groups []string
 }
@@ -34,7 +34,7 @@ type Limits struct {
 	Only []schema.GroupResource
 	// Discovery knows what is served; without it nothing is.
 	Discovery Discovery
-	// Ours tells our own groups: they have an enforcer of their own.
+	// Ours are our own groups, which have their own enforcer.
 	Ours []string
 }
 
@@ -62,7 +62,8 @@ func (l Limits) Check(a authorizer.Attributes) error {
 	case !a.IsResourceRequest() || version == "" || version == "*":
 		return errReview
 	case l.Discovery == nil || !l.Discovery.Lists(a):
-		// The API server asks for purposes of its own: owner references ask about finalizers, a subresource of nothing.
+		// The API server asks for its own purposes: owner references ask about finalizers, which is not a served
+		// subresource.
 		return errUnlisted
 	case slices.Contains(l.Ours, a.GetAPIGroup()):
 		return nil

@@ -18,12 +18,12 @@ var (
 	errSeveralSets        = errors.New("webhook subject access review returned more than one condition set, exactly one is accepted")
 )
 
-// malformed is an error that fails closed, and that is not the server's error (CA-1).
+// malformed returns an error that fails closed and does not count as an error of the server (CA-1).
 func malformed(format string, values ...any) error {
 	return &authorize.SetError{Err: fmt.Errorf(format, values...)}
 }
 
-// decisionOf reads an answer. Contradictions never allow: one with a deny in it denies, one between allow and
+// decisionOf reads an answer. Contradictions never allow: one that includes a deny denies; one between allow and
 // conditions is a failure of the webhook.
 func (w *Webhook) decisionOf(status *reviewv1.SubjectAccessReviewStatus, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	conditional := len(status.ConditionsChain) > 0 || status.ConditionalDecision != nil
@@ -55,7 +55,7 @@ func (w *Webhook) decisionOf(status *reviewv1.SubjectAccessReviewStatus, attrs a
 	case only.Denied:
 		return authorizer.ConditionsAwareDecisionDeny(only.Reason, nil)
 	case only.Allowed:
-		// An allow belongs into the status itself; in a set it contradicts it.
+		// An allow belongs in the status itself; in a set it is a contradiction.
 		return w.failed(only.Reason, errAllowAndConditions)
 	}
 	return w.conditionsOf(only, attrs)
@@ -102,7 +102,7 @@ func treeOf(d *reviewv1.ConditionsAwareDecision) ([]reviewv1.SubjectAccessReview
 		}
 		return sets, fmt.Errorf("webhook subject access review returned a union: %w", errSeveralSets)
 	case d.Type == reviewv1.DecisionDeny, !knownDecision(d.Type):
-		// Nobody can say that an unknown type is no deny.
+		// An unknown type could be a deny.
 		sets[0].Denied = true
 	}
 	return sets, fmt.Errorf("webhook subject access review returned a conditional decision of type %q, ConditionsMap and its member alone are accepted", shorten(string(d.Type)))
@@ -116,10 +116,10 @@ func knownDecision(t reviewv1.DecisionType) bool {
 	return false
 }
 
-// reasonMalformed is what a caller is told; the audit event says more.
+// reasonMalformed is shown to the caller; the audit event has the details.
 const reasonMalformed = "the conditions of the webhook are malformed and failed closed"
 
-// folded is the decision for what is malformed: Deny if any of it could have denied, else no opinion (CA-1).
+// folded returns the decision on a malformed answer: Deny if any of it could have denied, else no opinion (CA-1).
 func folded(err error, sets ...reviewv1.SubjectAccessReviewConditionSet) authorizer.ConditionsAwareDecision {
 	err = &authorize.SetError{Err: err}
 	for i := range sets {
@@ -130,7 +130,7 @@ func folded(err error, sets ...reviewv1.SubjectAccessReviewConditionSet) authori
 	return authorizer.ConditionsAwareDecisionNoOpinion(reasonMalformed, err)
 }
 
-// canDeny also counts effects that nobody knows.
+// canDeny also counts unknown effects.
 func canDeny(set *reviewv1.SubjectAccessReviewConditionSet) bool {
 	for _, c := range set.Conditions {
 		if c.Effect != reviewv1.EffectAllow && c.Effect != reviewv1.EffectNoOpinion {
@@ -140,7 +140,7 @@ func canDeny(set *reviewv1.SubjectAccessReviewConditionSet) bool {
 	return set.Denied
 }
 
-// conditionsOf makes the decision of one set, bound to the request that it answers.
+// conditionsOf builds the decision from one set, bound to the request that it answers.
 func (w *Webhook) conditionsOf(answer reviewv1.SubjectAccessReviewConditionSet, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if err := checkSet(&answer); err != nil {
 		return folded(fmt.Errorf("webhook authorizer %s: condition set: %w", w.name, err), answer)

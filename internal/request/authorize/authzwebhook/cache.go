@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// cachedAnswers is how many answers are kept, as upstream does.
+	// cachedAnswers is how many answers are kept; upstream keeps as many.
 	cachedAnswers = 8192
-	// maxCachedBytes bounds the questions and answers that are kept: a caller chooses the size of one, the webhook that
-	// of the other. What is larger is asked again.
+	// maxCachedBytes bounds the questions and answers that are cached: the caller chooses the size of the question, the
+	// webhook that of the answer. Larger ones are not cached.
 	maxCachedBytes = 64 << 10
 )
 
-// answers keeps what the webhook said, conditions included, so that a cached answer and a fresh one mean the same.
+// answers keeps what the webhook said, conditions included, so a cached answer and a fresh one mean the same.
 type answers struct {
 	kept                  *cache.LRUExpireCache
 	authorized, otherwise time.Duration
@@ -44,7 +44,7 @@ func (a *answers) get(key string) (*reviewv1.SubjectAccessReviewStatus, bool) {
 	return status.(*reviewv1.SubjectAccessReviewStatus), true
 }
 
-// put keeps an answer. Nobody may change it afterwards.
+// put caches an answer, which must not be changed afterwards.
 func (a *answers) put(key string, status *reviewv1.SubjectAccessReviewStatus) {
 	ttl := a.otherwise
 	if status.Allowed {

@@ -22,7 +22,7 @@ import (
 	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
 )
 
-// maxResponse is what an answer may have. The largest set that is well-formed has about 1.5 MiB.
+// maxResponse limits the size of an answer. The largest well-formed set has about 1.5 MiB.
 const maxResponse = 4 << 20
 
 // client posts reviews of one version to one address.
@@ -61,8 +61,8 @@ type attempt struct {
 	latency time.Duration
 }
 
-// post sends a review and reads the answer. It is repeated as upstream does, after failures that may pass. Each attempt
-// is reported and read again: nothing of an answer that failed may be left in the next.
+// post sends a review and reads the answer. Like upstream, it retries after transient failures. Each attempt is
+// reported and read from scratch: nothing of a failed answer may be left in the next.
 func (c *client) post(ctx context.Context, review runtime.Object, read func(body []byte) error, report func(attempt)) error {
 	return webhookutil.WithExponentialBackoff(ctx, c.backoff, func() error {
 		start := time.Now()
@@ -124,7 +124,7 @@ func (w *Webhook) review(ctx context.Context, review *reviewv1.SubjectAccessRevi
 	return &answer.Status, nil
 }
 
-// Direct refuses redirects: who answers a question about access is configured, and not chosen by who is asked.
+// Direct refuses redirects: the configuration chooses who answers questions about access, not the server that is asked.
 func Direct(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return direct{next} })
@@ -145,7 +145,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below.
 func (d direct) WrappedRoundTripper() http.RoundTripper { return d.next }
 
-// limited fails a response that is too large, instead of reading all of it.
+// limited fails on a response that is too large instead of reading all of it.
 type limited struct{ next http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -12,14 +12,14 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// conditionSet is what the webhook answered, and to which request. It is never changed: cached answers share it.
+// conditionSet is the answer of the webhook with the request that it answers. It is immutable: cached answers share it.
 type conditionSet struct {
 	webhook *Webhook
 	answer  reviewv1.SubjectAccessReviewConditionSet
 	request *expr.Request
 }
 
-// failOpen is the failure mode of the set: its own if it says one, else that of the webhook (CA-2).
+// failOpen is the failure mode of the set: its own if it has one, else that of the webhook (CA-2).
 func (s *conditionSet) failOpen() bool {
 	if s.answer.FailureMode == "" {
 		return s.webhook.failOpen
@@ -41,7 +41,7 @@ func (c *condition) GetCondition() string   { return c.said.Condition }
 func (c *condition) GetDescription() string { return c.said.Description }
 
 // Evaluate decides conditions of the built-in type in process. Those that do not compile are left to the webhook, which
-// may know a later CEL, as are all other types. Without an endpoint to ask, they fail.
+// may know a later CEL; so are all other types. Without an endpoint to ask, they fail.
 func (c *condition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 	return c.evaluate(ctx, authorize.FactsOf(ctx, data))
 }
@@ -57,7 +57,7 @@ func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.C
 	case err != nil:
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
 	}
-	// The effect only matters to conditions of another kind than those that come as text.
+	// The effect does not matter to conditions that come as text.
 	holds, err := program.Evaluate(ctx, c.set.request, expr.Deny, facts)
 	if err != nil {
 		return authorizer.ConditionEvaluationResultError(err)

@@ -20,8 +20,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// endpoint asks the webhook what its set comes to. If that cannot be found out, the failure mode decides for a set that
-// can deny, and any other has no opinion.
+// endpoint asks the webhook to evaluate its set. If that fails, the failure mode decides for a set that can deny; any
+// other set has no opinion.
 func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.Data, data authorizer.ConditionsData) reading {
 	answer, err := w.reviewConditions(ctx, set, facts, data)
 	if err != nil {
@@ -37,8 +37,8 @@ func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.D
 	return believed
 }
 
-// isWrite reports whether a refusal may show. What a caller may not read or connect to is not found, and a warning
-// about it would tell that it is there (NI-1).
+// isWrite reports whether a refusal may show. An object that the caller may not read or connect to is not found, and a
+// warning about it would reveal that it exists (NI-1).
 func isWrite(data authorizer.ConditionsData) bool {
 	switch reviewv1alpha1.Operation(data.GetOperation()) {
 	case reviewv1alpha1.Create, reviewv1alpha1.Update, reviewv1alpha1.Delete:
@@ -47,8 +47,8 @@ func isWrite(data authorizer.ConditionsData) bool {
 	return false
 }
 
-// passOn shows the caller the warnings of the endpoint about a write, and puts its annotations into the audit event
-// under the name of the authorizer. What exceeds the limits of the API is dropped.
+// passOn forwards the endpoint's warnings about a write to the caller, and writes its annotations into the audit event
+// under the name of the authorizer. Those that exceed the limits of the API are dropped.
 func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationConditionsResponse, write bool) {
 	for i, text := range r.Warnings {
 		if write && i < reviewserver.MaxWarnings && len(text) <= reviewserver.MaxWarning {
@@ -66,10 +66,10 @@ func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationCon
 	}
 }
 
-// reasonless is what is said of a deny that the endpoint does not explain.
+// reasonless is the reason of a deny that the endpoint does not explain.
 const reasonless = "the conditions of the webhook deny the request, and it does not say why"
 
-// checked believes nothing that the set could not have produced (CA-15).
+// checked rejects results that the set could not have produced (CA-15).
 func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse) reading {
 	lie := func(what string) reading {
 		return reading{lied: true, reason: "failed closed", err: fmt.Errorf("webhook authorizer %s: conditions endpoint answered %s, which the conditions cannot give", s.webhook.name, what)}
@@ -90,7 +90,7 @@ func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse
 	case r.Allowed && !s.canAllow():
 		return lie("allow")
 	case r.Denied:
-		// A decision of the webhook, even if it came by way of an error: the failure mode has been applied there.
+		// A decision of the webhook, even if it follows from an error: the failure mode has been applied there.
 		return reading{decision: authorizer.DecisionDeny, reason: cmp.Or(r.Reason, reasonless)}
 	case evaluation != nil && denies:
 		// It may be the Deny that failed.
@@ -132,7 +132,7 @@ func (w *Webhook) reviewConditions(ctx context.Context, set *conditionSet, facts
 	return answer.Response, nil
 }
 
-// requestFor describes the admission. Objects have the version in which conditions see them (CA-11).
+// requestFor describes the admission request. Objects have the version in which conditions see them (CA-11).
 func (s *conditionSet) requestFor(facts *expr.Data, data authorizer.ConditionsData) (*reviewv1alpha1.AuthorizationConditionsRequest, error) {
 	request := &reviewv1alpha1.AuthorizationConditionsRequest{
 		Operation: reviewv1alpha1.Operation(data.GetOperation()), ConditionSet: s.answer,

@@ -62,16 +62,15 @@ type reading struct {
 	decision authorizer.Decision
 	reason   string
 	err      error
-	// denyFailed tells that a Deny condition could not be evaluated, or nobody knows whether one could: the failure
-	// mode decides.
+	// denyFailed is true if a Deny condition could not be evaluated, or if that is unknown: the failure mode decides.
 	denyFailed bool
-	// held tells that a NoOpinion condition is met or fails: the set can no longer allow.
+	// held is true if a NoOpinion condition is met or fails: the set can no longer allow.
 	held bool
-	// lied tells that the answer is impossible: it fails closed, whatever the failure mode.
+	// lied is true if the answer is impossible: it fails closed, whatever the failure mode.
 	lied bool
 }
 
-// inProcess evaluates in the order of CA-2. Every step is final only if nothing that was not evaluated could overrule
+// inProcess evaluates in the order of CA-2. A step is final only if no condition that was not evaluated could overrule
 // it.
 func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap, facts *expr.Data) reading {
 	deny := tallyOf(ctx, m.DenyConditions(), facts)
@@ -107,7 +106,7 @@ func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap
 	return reading{decided: true, decision: authorizer.DecisionNoOpinion, reason: authorize.Unmet(m), err: allow.err}
 }
 
-// combine takes the stricter of what is known here and what the webhook says.
+// combine returns the stricter of the local reading and the webhook's answer.
 func (s *conditionSet) combine(local, asked reading) reading {
 	asked.decided = true
 	if asked.decision == authorizer.DecisionDeny || asked.denyFailed || asked.lied {
@@ -123,7 +122,7 @@ func (s *conditionSet) combine(local, asked reading) reading {
 }
 
 // settle applies the failure mode. The chain turns a Deny with an error into NoOpinion for a webhook that fails open; a
-// Deny that has to stand all the same is returned without its error, which is logged instead.
+// Deny that must stand nevertheless is returned without its error, which is logged instead.
 func (r reading) settle(ctx context.Context, s *conditionSet) (authorizer.Decision, string, error) {
 	switch {
 	case r.lied:
@@ -155,7 +154,7 @@ func word(d authorizer.Decision, err error) string {
 	return "no_opinion"
 }
 
-// tally is what the conditions of one effect come to.
+// tally is the result of the conditions of one effect.
 type tally struct {
 	met  authorizer.Condition
 	err  error

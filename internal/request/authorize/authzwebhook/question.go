@@ -19,15 +19,14 @@ import (
 // conditionalVerbs are those whose objects admission sees (CA-6). A connect request is asked about as create.
 var conditionalVerbs = []string{"create", "update", "patch", "delete", "deletecollection", fieldperm.Verb}
 
-// isConditional tells the verbs on which a condition can be enforced: those, and those of field permissions, which are
-// asked about when the object is known (FP-8).
+// isConditional reports whether a condition can be enforced on a verb: on those above, and on verbs of field
+// permissions, which are asked about once the object is known (FP-8).
 func isConditional(verb string) bool {
 	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix) || strings.HasPrefix(verb, fieldperm.RevealPrefix)
 }
 
-// enforceable tells requests on which a condition can be enforced: in admission, or in the impersonation filter, where
-// conditions are about the request that is to be made in the other's name (CA-19). For all others the webhook had
-// better answer for good.
+// enforceable reports whether a condition can be enforced on a request: in admission, or in the impersonation filter,
+// where conditions are about the impersonated request (CA-19). For all others the webhook should give a final answer.
 func enforceable(a authorizer.Attributes) bool {
 	if authorize.ConditionalImpersonation(a.GetVerb()) {
 		return true
@@ -62,13 +61,14 @@ func question(a authorizer.Attributes, conditional bool) *reviewv1.SubjectAccess
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.GetPath(), Verb: a.GetVerb()}
 	}
 	if conditional {
-		// Descriptions are needed: a refusal tells what would have had to be met (CA-10).
+		// Descriptions are needed: a refusal names the conditions that were not met (CA-10).
 		spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: reviewv1.HumanReadable}
 	}
 	return review
 }
 
-// resourceOf leaves out selectors that cannot be said. They only narrow: the question becomes broader, never narrower.
+// resourceOf leaves out selectors that the review cannot express. That can only make the question broader, never
+// narrower.
 func resourceOf(a authorizer.Attributes) *authorizationv1.ResourceAttributes {
 	r := &authorizationv1.ResourceAttributes{
 		Namespace: a.GetNamespace(), Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(),

@@ -17,9 +17,9 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// readReview reads the answer to a SubjectAccessReview. As long as there are no conditions in it, unknown keys are
-// ignored, as upstream does (CA-20). With conditions, nothing may be unknown: a later version may have keys that narrow
-// a condition, and without them it would allow more than the webhook meant.
+// readReview reads the answer to a SubjectAccessReview. Without conditions, unknown keys are ignored, as upstream does
+// (CA-20). With conditions, unknown keys are an error: a later version may have keys that narrow a condition, and
+// without them it would allow more than the webhook meant.
 func (c *client) readReview(body []byte) (*reviewv1.SubjectAccessReview, error) {
 	body = seedSpelling(body)
 	answer := &reviewv1.SubjectAccessReview{}
@@ -46,8 +46,8 @@ func (c *client) readConditionsReview(body []byte) (*reviewv1alpha1.Authorizatio
 	return answer, err
 }
 
-// read decodes an answer. unknown is what it holds below the member that is of interest and that has no meaning here;
-// keys that are given twice are such.
+// read decodes an answer. unknown reports the keys below the given member that have no meaning here, including
+// duplicate keys.
 func (c *client) read(body []byte, into runtime.Object, member string) (unknown, err error) {
 	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, c.scheme, c.scheme, kjson.SerializerOptions{Strict: true})
 	_, _, err = strict.Decode(body, nil, into)
@@ -63,7 +63,7 @@ func (c *client) read(body []byte, into runtime.Object, member string) (unknown,
 	return nil, nil
 }
 
-// saysConditions tells answers with conditions, even those that cannot be read, or whose dialect is not known.
+// saysConditions reports whether an answer has conditions, even ones that cannot be read or whose dialect is unknown.
 func saysConditions(body []byte) bool {
 	var answer struct {
 		Status map[string]json.RawMessage `json:"status"`
@@ -108,8 +108,8 @@ func seedSpelling(body []byte) []byte {
 	return text
 }
 
-// Unconditional is for webhooks whose version of the review cannot say conditions. If one does say some all the same,
-// asking it has failed: to ignore a condition that denies would fail open (CA-17).
+// Unconditional is for webhooks whose version of the review cannot express conditions. If one answers conditions
+// nevertheless, the call fails: ignoring a condition that denies would fail open (CA-17).
 func Unconditional(config *rest.Config) *rest.Config {
 	config = Direct(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unconditional{next} })

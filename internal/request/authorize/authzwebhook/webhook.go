@@ -21,29 +21,29 @@ import (
 
 // Config describes one webhook.
 type Config struct {
-	// Name is the authorizer's name in metrics and in what the conditions endpoint is asked.
+	// Name is the authorizer's name in metrics and in calls to the conditions endpoint.
 	Name string
 	// Reviews is where SubjectAccessReviews are sent, exactly: nothing is added to its path.
 	Reviews *rest.Config
 	// Conditions is where AuthorizationConditionsReviews are sent. Without it the webhook is not told that conditions
-	// are understood; of what it answers all the same, only conditions of the built-in type can be evaluated.
+	// are understood; if it answers some nevertheless, only those of the built-in type can be evaluated.
 	Conditions *rest.Config
-	// Version is the version of SubjectAccessReview that the webhook speaks. Only v1 can say conditions.
+	// Version is the version of SubjectAccessReview that the webhook speaks. Only v1 can express conditions.
 	Version string
-	// AuthorizedTTL and UnauthorizedTTL are for how long answers are kept; 0 keeps none. Conditions count as
+	// AuthorizedTTL and UnauthorizedTTL are how long answers are cached; 0 caches none. Conditions count as
 	// unauthorized.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	// Backoff is how calls are repeated that fail for a passing reason.
+	// Backoff is for retries after transient failures.
 	Backoff wait.Backoff
-	// FailOpen lets a failure leave the request to the next authorizer. Otherwise it denies.
+	// FailOpen leaves the request to the next authorizer after a failure. Otherwise a failure denies.
 	FailOpen bool
-	// MatchConditions say for which requests the webhook is asked at all.
+	// MatchConditions select the requests that the webhook is asked about.
 	MatchConditions []apiserver.WebhookMatchCondition
 	// Compiler compiles the match conditions.
 	Compiler authorizationcel.Compiler
 	// CEL evaluates conditions of the built-in type.
 	CEL *authorize.CELConditions
-	// Metrics are upstream's, so that these webhooks show where all others do.
+	// Metrics are upstream's, so these webhooks appear where all others do.
 	Metrics webhookmetrics.AuthorizerMetrics
 }
 
@@ -64,7 +64,7 @@ var (
 	_ authorizer.RuleResolver = (*Webhook)(nil)
 )
 
-// New returns the authorizer; nothing is sent yet.
+// New returns the authorizer. It does not send anything yet.
 func New(cfg Config) (*Webhook, error) {
 	switch {
 	case cfg.Name == "":
@@ -103,8 +103,8 @@ func New(cfg Config) (*Webhook, error) {
 	}, nil
 }
 
-// Authorize asks the question that every Kubernetes asks: the caller could not carry a condition to admission, so that
-// the webhook is not told of any. One that answers with conditions all the same is folded.
+// Authorize asks the question that every Kubernetes asks: the caller could not carry a condition to admission, so the
+// webhook is not told that conditions are understood. If it answers conditions nevertheless, they are folded.
 func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	d := w.ask(ctx, attrs, false)
 	if !d.IsUnconditional() {
@@ -113,8 +113,8 @@ func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (a
 	return authorize.Parts(d)
 }
 
-// ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured so and the request is
-// one on which a condition can be enforced.
+// ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured that way and a
+// condition can be enforced on the request.
 func (w *Webhook) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if !enforceable(attrs) {
 		return authorizer.ConditionsAwareDecisionFromParts(w.Authorize(ctx, attrs))
@@ -152,7 +152,7 @@ func (w *Webhook) ask(ctx context.Context, attrs authorizer.Attributes, conditio
 	return w.decisionOf(status, attrs)
 }
 
-// failed is the decision when the webhook cannot be understood or asked.
+// failed is the decision if the webhook cannot be reached or its answer cannot be understood.
 func (w *Webhook) failed(reason string, err error) authorizer.ConditionsAwareDecision {
 	if w.failOpen {
 		return authorizer.ConditionsAwareDecisionNoOpinion(reason, err)

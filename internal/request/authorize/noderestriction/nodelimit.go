@@ -17,16 +17,16 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// Restriction stands ahead of Policy: for every node identity a set with one Deny condition, which is what the
-// NodeRestriction admission plugin refuses (CA-18). It asks upstream's own plugin, so that a node may do exactly what
-// it may do with the plugin on, whether or not that is on, and whatever a policy grants to nodes. It never allows.
+// Restriction runs ahead of Policy. For every node identity it returns a set with one Deny condition: what the
+// NodeRestriction admission plugin refuses (CA-18). It asks upstream's own plugin. So a node may do exactly what it may
+// do with the plugin enabled, whether or not it is, and whatever a policy grants to nodes. It never allows.
 type Restriction struct {
 	plugin *noderestriction.Plugin
 	nodes  nodeidentifier.NodeIdentifier
 }
 
-// Resources are what the plugin looks at; it lets everything else pass. What of them never reaches it is not
-// restricted: see ReachesPlugin.
+// Resources are the ones that the plugin looks at; it lets everything else pass. Requests for them that never reach it
+// are not restricted: see ReachesPlugin.
 var Resources = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "nodes"}, {Resource: "persistentvolumeclaims"}, {Resource: "serviceaccounts"},
 	{Group: "coordination.k8s.io", Resource: "leases"}, {Group: "storage.k8s.io", Resource: "csinodes"},
@@ -49,7 +49,7 @@ func New(informers informers.SharedInformerFactory, chain authorizer.Uncondition
 	return &Restriction{plugin: plugin, nodes: identifier}, plugin.ValidateInitialization()
 }
 
-// restricts returns the node whose write the plugin would look at; false for everybody else and everything else.
+// restricts returns the node whose write the plugin would look at; false for all other users and requests.
 func (n *Restriction) restricts(attrs authorizer.Attributes) (node string, restricted bool) {
 	if attrs.GetUser() == nil || !attrs.IsResourceRequest() || !ReachesPlugin(attrs) {
 		return "", false
@@ -57,10 +57,10 @@ func (n *Restriction) restricts(attrs authorizer.Attributes) (node string, restr
 	return n.nodes.NodeIdentity(attrs.GetUser())
 }
 
-// ReachesPlugin tells the requests that admission shows to the plugin. Connections are none: it handles create, update
-// and delete. Neither are names that exist in access reviews alone, as certificatesigningrequests/selfnodeclient, by
-// which controllers ask whether a node may have its certificate approved, and the parts of the kubelet's API below
-// nodes.
+// ReachesPlugin reports whether admission shows the request to the plugin. It does not show connections: the plugin
+// handles create, update and delete. Nor does it show names that exist only in access reviews:
+// certificatesigningrequests/selfnodeclient, by which controllers ask whether a node may have its certificate approved,
+// and the parts of the kubelet's API below nodes.
 func ReachesPlugin(attrs authorizer.Attributes) bool {
 	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, attrs.GetVerb()) || !slices.Contains(Resources, resource) {
@@ -79,14 +79,14 @@ func ReachesPlugin(attrs authorizer.Attributes) bool {
 	return true
 }
 
-// Authorize has no opinion. A caller that cannot carry a condition to admission is told what stock Kubernetes tells:
-// there, too, the plugin is not part of the answer (CA-18). The request itself is decided with conditions.
+// Authorize has no opinion. A caller that cannot carry a condition to admission gets the answer of stock Kubernetes, of
+// which the plugin is not a part (CA-18). The request itself is decided with conditions.
 func (n *Restriction) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// ConditionsAwareAuthorize answers with a Deny condition and nothing else. Its text is CEL where CEL can say all of it
-// (CA-25); the plugin decides, whatever the text is.
+// ConditionsAwareAuthorize answers with one Deny condition. Its text is CEL where CEL can express all of it (CA-25);
+// the plugin decides, whatever the text is.
 func (n *Restriction) ConditionsAwareAuthorize(_ context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	node, restricted := n.restricts(attrs)
 	if !restricted {
@@ -109,7 +109,7 @@ func (n *Restriction) ConditionsAwareAuthorize(_ context.Context, attrs authoriz
 	}}, nil, nil)
 }
 
-// refusal is what the plugin says to a request that it handles.
+// refusal returns the plugin's error for a request that it handles.
 func (n *Restriction) refusal(ctx context.Context, request admission.Attributes) error {
 	if !n.plugin.Handles(request.GetOperation()) {
 		return nil

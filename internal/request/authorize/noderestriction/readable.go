@@ -14,16 +14,16 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
-// readable is what the restriction says of one request, for people. The plugin decides; this is a text beside it, and a
-// test compares the two.
+// readable is what the restriction says about one request, for people. The plugin decides; this text only describes it,
+// and a test compares the two.
 type readable struct {
-	// refusedIf is CEL: the plugin refuses whatever meets it. It is empty where CEL cannot say any of it.
+	// refusedIf is CEL: the plugin refuses every request that meets it. It is empty where CEL cannot express any of it.
 	refusedIf string
-	// and is what else the plugin refuses. It is empty where CEL says everything.
+	// and is what else the plugin refuses. It is empty where CEL expresses everything.
 	and string
 }
 
-// condition is the type and the text of the condition that stands for it.
+// condition returns the type and the text of the condition that represents it.
 func (r readable) condition(node string) (kind, condition string, err error) {
 	if r.and == "" {
 		return expr.TypeCEL, r.refusedIf, nil
@@ -32,7 +32,7 @@ func (r readable) condition(node string) (kind, condition string, err error) {
 	return nodeConditionType, string(text), err
 }
 
-// description says it in one line.
+// description returns it in one line.
 func (r readable) description(node string) string {
 	text := fmt.Sprintf("NodeRestriction refuses the object: node %q may write only itself and what belongs to it", node)
 	if r.and != "" {
@@ -43,10 +43,10 @@ func (r readable) description(node string) string {
 
 const never, always = "false", "true"
 
-// textOf is what the restriction of a node says about a request. What is not listed is refused in any case.
+// textOf returns what the restriction of a node says about a request. Requests that are not listed are always refused.
 func textOf(node string, attrs authorizer.Attributes) readable {
 	if node == "" {
-		return readable{refusedIf: always} // a node that cannot be told from others may do nothing
+		return readable{refusedIf: always} // a node that cannot be identified may do nothing
 	}
 	t := texts{node: strconv.Quote(node)}
 	verb, subresource := attrs.GetVerb(), attrs.GetSubresource()
@@ -87,7 +87,7 @@ func textOf(node string, attrs authorizer.Attributes) readable {
 // texts are the parts of the texts about one node, which is quoted.
 type texts struct{ node string }
 
-// not is that a field is not the node.
+// not is the condition that a field is not the node.
 func (t texts) not(field string) string { return fmt.Sprintf(`%s.orValue("") != %s`, field, t.node) }
 
 // creates reports whether a verb can create an object. Updates and patches do if there is none.
@@ -107,7 +107,7 @@ func (t texts) byOperation(verb, create, update, remove string) string {
 	return fmt.Sprintf(`operation == "CREATE" ? %s : %s`, create, update)
 }
 
-// named is that the object has not the name of the node, or else, in updates, something more.
+// named is the condition that the object does not have the name of the node or, in updates, a further one.
 func (t texts) named(verb, update string) string {
 	changed := t.not("oldObject.metadata.?name")
 	if update != never {
@@ -126,8 +126,8 @@ func (t texts) csiNode(verb, subresource string) readable {
 	return readable{refusedIf: always}
 }
 
-// kubeletLabels are the labels of Kubernetes that a kubelet may set on its node, and kubeletNamespaces those that hold
-// such labels.
+// kubeletLabels are the labels of Kubernetes that a kubelet may set on its node, and kubeletNamespaces the label
+// namespaces that hold such labels.
 var (
 	kubeletLabels = []string{
 		corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
@@ -145,7 +145,7 @@ func within(namespaces ...string) string {
 	return strconv.Quote(`^([^/]*\.)?(` + strings.Join(quoted, "|") + `)/`)
 }
 
-// forbiddenLabel is that a kubelet may not set the label k.
+// forbiddenLabel is the condition that a kubelet may not set the label k.
 func forbiddenLabel() string {
 	allowed := make([]string, len(kubeletLabels))
 	for i, l := range kubeletLabels {
