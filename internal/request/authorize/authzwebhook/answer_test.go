@@ -72,6 +72,7 @@ func TestAnswers(t *testing.T) {
 		{name: "a key in another case", status: `{"conditionsChain":[{"conditions":[{"id":"a","Effect":"Allow"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
 		{name: "an unknown key of a tree", status: `{"conditionalDecision":{"type":"ConditionsMap","conditionsMap":{"allowConditions":[{"id":"a","unless":"x"}]}}}`, want: "Deny", wantOpen: "NoOpinion"},
 		{name: "an unknown dialect", status: `{"allowed":true,"conditionTree":{}}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "conditions that a duplicate key hides", status: `{"allowed":true,"conditionsChain":[{"conditions":[{"id":"a","effect":"Deny"}]}],"conditionsChain":null}`, want: "Deny", wantOpen: "NoOpinion"},
 		{name: "an unknown key without conditions", status: `{"allowed":true,"cost":3}`, want: "Allow"},
 		{name: "no label key", status: `{"conditionsChain":[{"conditions":[{"id":"e.com/ä","effect":"Allow"}]}]}`, want: "NoOpinion"},
 		{name: "longest text", status: longer(allow, expr.MaxLength, 1024), want: "Conditions"},

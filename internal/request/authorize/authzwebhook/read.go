@@ -66,15 +66,36 @@ func (c *client) read(body []byte, into runtime.Object, member string) (unknown,
 // saysConditions reports whether an answer has conditions, even ones that cannot be read or whose dialect is unknown.
 func saysConditions(body []byte) bool {
 	var answer struct {
-		Status map[string]json.RawMessage `json:"status"`
+		Status conditional `json:"status"`
 	}
 	_ = json.Unmarshal(body, &answer) // what can be told is told
-	for key, said := range answer.Status {
-		if strings.HasPrefix(strings.ToLower(key), "condition") && string(said) != "null" && string(said) != "[]" {
-			return true
+	return bool(answer.Status)
+}
+
+// conditional reports whether a status has conditions. Every occurrence of a key counts: of duplicate keys the decoder
+// keeps the last, and an empty one would hide the conditions before it.
+type conditional bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *conditional) UnmarshalJSON(status []byte) error {
+	d := json.NewDecoder(bytes.NewReader(status))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var said json.RawMessage
+		if err := d.Decode(&said); err != nil {
+			return err
+		}
+		if name, _ := key.(string); strings.HasPrefix(strings.ToLower(name), "condition") && string(said) != "null" && string(said) != "[]" {
+			*c = true
 		}
 	}
-	return false
+	return nil
 }
 
 // seedSpelling reads conditionsSet, as an example of the design spells the conditions of a set, as conditions.
