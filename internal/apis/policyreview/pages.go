@@ -58,7 +58,7 @@ func pageOf(namespace string, spec authz.ResourceAccessReviewSpec) (whocan.Page,
 	var w written
 	data, err := base64.RawURLEncoding.Strict().DecodeString(spec.Continue[:min(len(spec.Continue), maxToken)])
 	if err != nil || json.Unmarshal(data, &w) != nil || w.Version != 1 || w.Name == "" {
-		return page, apierrors.NewBadRequest("spec.continue is not a value that the server has given: take status.continue of the answer before, or leave it out to begin again")
+		return page, apierrors.NewBadRequest("spec.continue is invalid: use status.continue of the previous answer, or omit it to start over")
 	}
 	if w.Question != hash(namespace, spec) {
 		return page, apierrors.NewBadRequest("spec.continue belongs to another question: ask the same question, or leave it out to begin again")

@@ -109,10 +109,10 @@ func (d *accessDecisions) approve(ctx context.Context, r *access.AccessRequest, 
 		return "", apierrors.NewConflict(d.requests.stored.kind.resource(), r.Name, fmt.Errorf("it is %s: only a request that is pending can be approved or denied", state))
 	}
 	if rule.Spec.BreakGlass {
-		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q breaks the glass: nobody approves its requests", rule.Name))
+		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q is for break-glass: its requests need no approval", rule.Name))
 	}
 	if engine.IsRequester(rule, r, caller.GetName(), caller.GetExtra()) {
-		return "", d.requests.forbidden(r.Name, "nobody approves or denies their own request")
+		return "", d.requests.forbidden(r.Name, "you cannot approve or deny your own request")
 	}
 	if !engine.IsKnown(rule, caller.GetExtra()) || !engine.IsKnown(rule, r.Spec.Requester.Extra) {
 		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q tells people apart by %q of their extra, and you or the requester have no value of it", rule.Name, rule.Spec.Approvals.IdentityExtra))
@@ -240,7 +240,7 @@ func (d *accessDecisions) mayApprove(ctx context.Context, rule *access.AccessRul
 		return d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q does not list %q among those whose approval counts", rule.Name, caller.GetName()))
 	}
 	if d.requests.desk.ByGrant(ctx) {
-		return d.requests.forbidden(r.Name, "this request was made possible by a grant: nobody approves by what was granted to them")
+		return d.requests.forbidden(r.Name, "this request was made possible by a grant: rights from a grant cannot be used to approve requests")
 	}
 	if why := d.has(ctx, caller, engine.VerbApprove, access.GroupName, access.SchemeGroupVersion.Version, "accessrules", "", rule.Name); why != "" {
 		return d.requests.forbidden(r.Name, fmt.Sprintf("%q needs the verb \"approve\" on accessrules.%s %q%s", caller.GetName(), access.GroupName, rule.Name, why))

@@ -296,9 +296,9 @@ func (s *accessRequests) caller(ctx context.Context, name string) (user.Info, ti
 	now, known := s.desk.Now()
 	switch {
 	case !ok || caller.GetName() == user.Anonymous:
-		return nil, now, s.forbidden(name, "this takes a user who is known by name")
+		return nil, now, s.forbidden(name, "only authenticated users can ask, approve or revoke")
 	case s.desk.IsImpersonated(ctx):
-		return nil, now, s.forbidden(name, "asking, approving and revoking are for people themselves: this request impersonates another user")
+		return nil, now, s.forbidden(name, "access requests cannot be created, approved or revoked while impersonating another user")
 	case !known:
 		return nil, now, apierrors.NewServiceUnavailable("the clock of this server cannot be trusted at the moment")
 	}

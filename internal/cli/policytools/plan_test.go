@@ -186,7 +186,7 @@ func TestPlanOfBadInput(t *testing.T) {
 			t.Errorf("%v: %d %v", args, code, err)
 		}
 	}
-	if _, code, err := plans(t, strings.ReplaceAll(volumes, "dev-volumes", "others"), "--from", from, "-f", "-", "--delete"); code != codeUnanswered || !strings.Contains(err.Error(), "is not in the policy that there is") {
+	if _, code, err := plans(t, strings.ReplaceAll(volumes, "dev-volumes", "others"), "--from", from, "-f", "-", "--delete"); code != codeUnanswered || !strings.Contains(err.Error(), "is not in the current policy") {
 		t.Errorf("%d %v", code, err)
 	}
 }

@@ -53,7 +53,7 @@ func TestInitWritesWhatIsDecided(t *testing.T) {
 func TestErrorsOfTestsAreClear(t *testing.T) {
 	for body, want := range map[string]string{
 		"- {name: a, user: x, verb: get, resource: pods, expect: deny}":                     `cases[0] (a): expect.decision: want Allow, Deny or Conditional, not "deny" (did you mean Deny?)`,
-		"- {name: a, user: x, verb: get, resource: pods}":                                   "cases[0] (a): expect: what is expected is missing",
+		"- {name: a, user: x, verb: get, resource: pods}":                                   "cases[0] (a): expect is missing",
 		"- {name: a, user: x, verb: get, resource: pods, expects: Deny}":                    `there is no field "expects" (did you mean expect?)`,
 		"- {name: a, user: x, verb: get, resource: pods, expect: {decisoin: Deny}}":         `there is no field "decisoin" (did you mean decision?)`,
 		"- {name: a, verb: get, resource: pods, expect: Deny}":                              "cases[0] (a): user: name a user or groups",

@@ -180,7 +180,7 @@ func CheckHidden(p Path, t typed.ParseableType) error {
 			return fmt.Errorf("field %s is a list: write empty brackets, which hide the field in all elements", p[:i])
 		}
 		if i > 0 && p[i-1].Any && i == len(p)-1 && slices.Contains(ListKeys(p[:i-1], t), e.Name) {
-			return fmt.Errorf("field %s cannot be hidden: the elements of %s are told apart by it", p, p[:i-1])
+			return fmt.Errorf("field %s cannot be hidden: it is a key of the list %s", p, p[:i-1])
 		}
 		next, err := descend(p[:i], e, atom)
 		if err != nil {

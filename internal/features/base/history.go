@@ -54,7 +54,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller, ok := request.UserFrom(r.Context())
 	if !ok {
-		fail(apierrors.NewForbidden(schema.GroupResource{Resource: HistoryPath}, "", errors.New("nobody is authenticated")))
+		fail(apierrors.NewForbidden(schema.GroupResource{Resource: HistoryPath}, "", errors.New("the request is not authenticated")))
 		return
 	}
 	wanted, err := wantedOf(r.URL.Query())

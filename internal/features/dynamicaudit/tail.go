@@ -125,7 +125,7 @@ func (t *auditTail) authorize(ctx context.Context) error {
 	}
 	user, ok := request.UserFrom(ctx)
 	if !ok {
-		return refuse("nobody is authenticated")
+		return refuse("the request is not authenticated")
 	}
 	if why := unlessAllowed(ctx, t.kernel, authorizer.AttributesRecord{
 		User: user, Verb: "create", APIGroup: gr.Group, APIVersion: auditv1alpha1.SchemeGroupVersion.Version, Resource: gr.Resource, ResourceRequest: true,

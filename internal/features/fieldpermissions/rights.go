@@ -78,7 +78,7 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 		}
 	}
 	if spec.ReadExclusive && !f.hides {
-		errs = append(errs, field.Forbidden(path.Child("readExclusive"), "this server cannot hide fields: it takes proviso serve with the feature gate HiddenFields, which is not available beside a stock API server"))
+		errs = append(errs, field.Forbidden(path.Child("readExclusive"), "this server cannot hide fields: that requires proviso serve with the feature gate HiddenFields, and is not available beside a stock API server"))
 	}
 	at, err := fieldperm.ParsePath(spec.Field)
 	if err != nil {

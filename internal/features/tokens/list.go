@@ -94,7 +94,7 @@ func (l *lister) list(r *http.Request) (*List, error) {
 	}
 	caller, ok := request.UserFrom(r.Context())
 	if !ok {
-		return nil, apierrors.NewForbidden(here, "", errors.New("nobody is authenticated"))
+		return nil, apierrors.NewForbidden(here, "", errors.New("the request is not authenticated"))
 	}
 	query := r.URL.Query()
 	name, all := query.Get("user"), query.Get("all") == "true"

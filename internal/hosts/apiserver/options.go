@@ -140,7 +140,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	ours.DurationVar(&o.MaxClockSkew, "max-clock-skew", o.MaxClockSkew,
 		"How far the clocks of two replicas may be apart, from 100ms to 30s. While they are further apart, and while the clock of a server is more than 30s behind an instant that was seen before, role bindings and grants that begin or end allow nothing on it, and deny.")
 	ours.DurationVar(&o.ExpiredBindingsTTL, "expired-bindings-ttl", 0,
-		"Delete role bindings of Policy this long after their end. The journal keeps what is deleted. 0 keeps them: they count for nothing.")
+		"Delete role bindings of Policy this long after their end. The journal keeps what is deleted. 0 keeps them; they have no effect.")
 	ours.BoolVar(&o.Agree, "agree", false,
 		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso, the time) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,

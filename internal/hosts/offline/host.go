@@ -143,7 +143,7 @@ func (h *Host) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 // Review answers whether a subject can do something, with the object if there is one, as the review of a server would.
 func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	if spec.UserName == "" && spec.GroupName == "" {
-		return authz.SubjectAccessReviewStatus{}, errors.New("name a user or a group: nobody is logged in here")
+		return authz.SubjectAccessReviewStatus{}, errors.New("name a user or a group: no user is logged in here")
 	}
 	who := reader()
 	return h.reviewer.SubjectCan(request.WithUser(ctx, who), who, namespace, spec)

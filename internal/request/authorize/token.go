@@ -90,7 +90,7 @@ const tokenLabel = "your token"
 func (t *Token) open(ctx context.Context, attrs authorizer.Attributes, _ lists) (authorizer.ConditionsAwareDecision, *openSet) {
 	token, extra := carried(attrs.GetUser())
 	if came := requestctx.TokenOf(ctx); came != nil && came != token {
-		return refuse("the narrowed token of the request is not that of the user who is asked about: nothing is allowed"), nil
+		return refuse("the narrowed token of the request belongs to another user than the one asked about: nothing is allowed"), nil
 	}
 	texts := extra
 	if token != nil {

@@ -21,7 +21,7 @@ func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) st
 		return "a conditional permission does not allow an unsafe delete"
 	}
 	if rules := snap.Rules; rules == nil || rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0 {
-		return "a caller who is denied some deletes cannot make an unsafe delete"
+		return "unsafe deletes are refused to callers who are denied some deletes"
 	}
 	return ""
 }

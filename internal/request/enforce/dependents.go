@@ -36,7 +36,7 @@ func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) er
 	}
 	below, err := c.below(ctx, namespace, kind, owner)
 	if err != nil {
-		return forbidden(c, "rules deny you some deletes, and the server cannot tell whether the garbage collector would make one of them: "+err.Error()+leaveThem)
+		return forbidden(c, "rules deny you some deletes, and the server cannot determine whether the garbage collector would perform one of them: "+err.Error()+leaveThem)
 	}
 	return c.each(ctx, below, leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
 }

@@ -112,7 +112,7 @@ func (o OurGroups) service(attrs admission.Attributes) error {
 	case !slices.Contains(o.Groups, next.Spec.Group), o.Service == nil && o.ours(next), old != nil && reflect.DeepEqual(old.Spec, next.Spec):
 		return nil
 	case o.ours(next):
-		return forbidden(attrs, fmt.Sprintf("the API group %s is served elsewhere: only members of system:masters can say how it is found", next.Spec.Group))
+		return forbidden(attrs, fmt.Sprintf("the API group %s is served elsewhere: only members of system:masters can change where", next.Spec.Group))
 	}
 	return forbidden(attrs, fmt.Sprintf("the API group %s belongs to this server: no other server and no other version can be registered for it", next.Spec.Group))
 }

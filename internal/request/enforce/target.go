@@ -25,7 +25,7 @@ type Targets interface {
 }
 
 // errNoTarget is the failure of conditions on a target whose storage does not decide them.
-var errNoTarget = errors.New("what the connection goes to is not known: its storage does not decide conditions")
+var errNoTarget = errors.New("the target of the connection is not known: its storage does not evaluate conditions")
 
 // target returns the target of a connection.
 func (p *Plugin) target(attrs admission.Attributes, objects admission.ObjectInterfaces, served *snapshot.Served) expr.Target {

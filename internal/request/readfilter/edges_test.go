@@ -152,7 +152,7 @@ func TestErrorsInWatches(t *testing.T) {
 		says *metav1.Status
 		want string
 	}{
-		{requestctx.Narrowed(&requestctx.Narrowing{}), quoting, "why is not shown"},
+		{requestctx.Narrowed(&requestctx.Narrowing{}), quoting, "the reason is not shown"},
 		{requestctx.Narrowed(&requestctx.Narrowing{}), expired, "too old"},
 		{requestctx.Allowed(), quoting, "cannot decode"},
 	} {

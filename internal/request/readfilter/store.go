@@ -274,7 +274,7 @@ func unsaid(err error) error {
 	if AboutRequest(err) {
 		return err
 	}
-	return apierrors.NewInternalError(errors.New("what is stored cannot be listed; why is not shown, because it could tell of objects that may not be seen"))
+	return apierrors.NewInternalError(errors.New("stored objects cannot be listed; the reason is not shown because it could reveal objects that you may not see"))
 }
 
 // AboutRequest reports whether an error of the storage is about the request or the storage itself, and not about what

@@ -183,7 +183,7 @@ func (w *watching) send(e watch.Event) {
 func unquoted(e watch.Event) watch.Event {
 	if status, ok := e.Object.(*metav1.Status); ok && status.Code == http.StatusInternalServerError {
 		e.Object = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-			Message: "what is stored cannot be watched; why is not shown, because it could tell of objects that may not be seen"}
+			Message: "stored objects cannot be watched; the reason is not shown because it could reveal objects that you may not see"}
 	}
 	return e
 }

@@ -38,7 +38,7 @@ const (
 )
 
 // ErrTooMany means that too many writes are in progress.
-var ErrTooMany = errors.New("too many writes of field permissions were begun and not finished: try again in two minutes")
+var ErrTooMany = errors.New("too many unfinished writes of field permissions: try again in two minutes")
 
 // Keeper has the records of one cluster. All its replicas write and follow them.
 type Keeper struct {

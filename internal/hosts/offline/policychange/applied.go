@@ -42,7 +42,7 @@ func Applied(before, change []manifests.Document, remove, prune bool) ([]manifes
 	}
 	for _, d := range change {
 		if !there[d.Key()] {
-			return nil, fmt.Errorf("%s: %s is not in the policy that there is, and cannot be deleted", d.Name, d.Key())
+			return nil, fmt.Errorf("%s: %s is not in the current policy, and cannot be deleted", d.Name, d.Key())
 		}
 	}
 	return after, nil

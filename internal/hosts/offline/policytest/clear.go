@@ -29,7 +29,7 @@ var decisions = []string{"Allow", "Deny", "Conditional"}
 // wrongDecision says what can be expected, and what may have been meant.
 func wrongDecision(got string) error {
 	if got == "" {
-		return errors.New("expect: what is expected is missing: want expect: Allow, Deny or Conditional")
+		return errors.New("expect is missing: use Allow, Deny or Conditional")
 	}
 	return fmt.Errorf("expect.decision: want Allow, Deny or Conditional, not %q%s", got, meant(got, decisions))
 }

@@ -146,7 +146,7 @@ func (w *Webhook) conditionsOf(answer reviewv1.SubjectAccessReviewConditionSet, 
 		return folded(fmt.Errorf("webhook authorizer %s: condition set: %w", w.name, err), answer)
 	}
 	if foreign := notBuiltIn(&answer); foreign != nil && w.conditions == nil {
-		return w.failed("nobody here can evaluate the conditions of the webhook", malformed(
+		return w.failed("no evaluator is configured for the conditions of the webhook", malformed(
 			"webhook authorizer %s: condition %q is of type %q, and there is no conditionsEndpointKubeConfigContext that says who evaluates it", w.name, foreign.ID, foreign.Type))
 	}
 	set := &conditionSet{webhook: w, answer: answer, request: expr.NewRequest(attrs)}

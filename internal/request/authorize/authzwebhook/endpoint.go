@@ -67,7 +67,7 @@ func (w *Webhook) passOn(ctx context.Context, r *reviewv1alpha1.AuthorizationCon
 }
 
 // reasonless is the reason of a deny that the endpoint does not explain.
-const reasonless = "the conditions of the webhook deny the request, and it does not say why"
+const reasonless = "the conditions of the webhook deny the request without giving a reason"
 
 // checked rejects results that the set could not have produced (CA-15).
 func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse) reading {
