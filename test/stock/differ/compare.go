@@ -243,7 +243,7 @@ func (w *World) listed(r *Request, here answer) string {
 		return "the pod that an eviction deletes is looked up"
 	case says("the rule is gone"): // it was there in the world before
 		return "authorization and admission decide by one policy"
-	case says("whether the garbage collector would make one of them"):
+	case says("whether the garbage collector would perform one of them"):
 		return "what a delete would delete further is looked up"
 	}
 	return ""
