@@ -24,7 +24,7 @@ func TestBackupBringsPolicyBack(t *testing.T) {
 	if text, err := snapshot("restore", kept, "--data-dir", dir); err != nil {
 		t.Fatalf("restore of what the release before has stored: %v\n%s", err, text)
 	}
-	s := serve(t, dir)
+	s := serve(t, dir, keptGates)
 	s.servesKept()
 	s.kubectl("create", "clusterrolebinding", "bob", "--clusterrole=cluster-admin", "--user=bob")
 	s.apply(`apiVersion: authorization.proviso.dev/v1alpha1

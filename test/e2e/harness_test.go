@@ -146,9 +146,15 @@ func serve(t testing.TB, dir string, args ...string) *server {
 
 func launch(t testing.TB, dir string, args ...string) *server {
 	t.Helper()
+	return launchOf(t, binary(t), dir, args...)
+}
+
+// launchOf starts the server of another version.
+func launchOf(t testing.TB, program, dir string, args ...string) *server {
+	t.Helper()
 	s := &server{dir: dir, port: freePort(t), kubeconfig: filepath.Join(dir, "admin.kubeconfig")}
 	all := append([]string{"serve", "--data-dir", dir, "--secure-port", fmt.Sprint(s.port)}, args...)
-	s.process = spawn(t, binary(t), all...)
+	s.process = spawn(t, program, all...)
 	return s
 }
 

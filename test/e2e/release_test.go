@@ -17,6 +17,7 @@ import (
 const (
 	keptObjects = "testdata/release/objects.yaml"
 	keptData    = "testdata/release/v0.1.db.gz"
+	keptGates   = "--feature-gates=NarrowedTokens=true" // without it TokenRevocation is not served
 )
 
 // TestKeepRelease stores one object of each kind and keeps the data: `go run ./hack/prove keep-release`.
@@ -26,7 +27,7 @@ func TestKeepRelease(t *testing.T) {
 	}
 	root := tempDir(t)
 	dir, file := filepath.Join(root, "d"), filepath.Join(root, "kept.db")
-	s := serve(t, dir)
+	s := serve(t, dir, keptGates)
 	manifest, err := os.ReadFile(keptObjects)
 	if err != nil {
 		t.Fatal(err)

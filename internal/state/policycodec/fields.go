@@ -20,8 +20,9 @@ import (
 var firstRelease string
 
 // laterFields are the fields of a kind, by its Go type, that came after the first release.
-var laterFields = sync.OnceValue(func() map[reflect.Type][]string {
-	first := strings.Fields(firstRelease)
+var laterFields = sync.OnceValue(func() map[reflect.Type][]string { return laterThan(strings.Fields(firstRelease)) })
+
+func laterThan(first []string) map[reflect.Type][]string {
 	later, scheme := map[reflect.Type][]string{}, VersionedScheme()
 	for _, kind := range StoredKinds() {
 		t := scheme.AllKnownTypes()[kind]
@@ -32,12 +33,14 @@ var laterFields = sync.OnceValue(func() map[reflect.Type][]string {
 		}
 	}
 	return later
-})
+}
 
-// KnownFields returns the fields that this release can store and the first one did not know, such as
-// "Policy.ignorable", in order.
-func KnownFields() (known []string) {
-	for t, paths := range laterFields() {
+// KnownFields returns the fields that this release can store and the first one did not know, in order. They have the
+// form "Policy.roles[].rules[].deny".
+func KnownFields() []string { return known(laterFields()) }
+
+func known(later map[reflect.Type][]string) (known []string) {
+	for t, paths := range later {
 		for _, path := range paths {
 			known = append(known, t.Name()+path)
 		}
@@ -47,13 +50,15 @@ func KnownFields() (known []string) {
 }
 
 // FieldsInUse returns those of KnownFields with which an object will be stored.
-func FieldsInUse(obj runtime.Object) (used []string) {
+func FieldsInUse(obj runtime.Object) []string { return inUse(obj, laterFields()) }
+
+func inUse(obj runtime.Object, later map[reflect.Type][]string) (used []string) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil
 	}
-	for _, path := range laterFields()[v.Type().Elem()] {
-		if path != "."+ignorableField && stores(v.Elem(), path) { // Encode leaves that out
+	for _, path := range later[v.Type().Elem()] {
+		if stores(v.Elem(), path) {
 			used = append(used, v.Type().Elem().Name()+path)
 		}
 	}

@@ -3,6 +3,7 @@ package policycodec
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,12 +31,20 @@ func TestKnownFields(t *testing.T) {
 			t.Errorf("%s was stored by the first release and is not known now", field)
 		}
 	}
-	known := KnownFields()
-	if !slices.Contains(known, "Policy.ignorable") || slices.Contains(known, "Policy.roles[].rules[].deny") {
+	if known := KnownFields(); slices.Contains(known, "Policy.roles[].rules[].deny") {
 		t.Errorf("known beyond the first release: %v", known)
 	}
-	if used := FieldsInUse(&policy.Policy{Ignorable: []string{".x"}}); len(used) > 0 {
-		t.Errorf("%v are in use, and Encode leaves them out", used)
+	// A release that came before the one with denies.
+	without := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(field string) bool { return field == "Policy.roles[].rules[].deny" })
+	later := laterThan(without)
+	if got := known(later); !slices.Equal(got, []string{"Policy.roles[].rules[].deny"}) {
+		t.Errorf("known beyond a release without denies: %v", got)
+	}
+	for deny, want := range map[bool]int{true: 1, false: 0} {
+		p := &policy.Policy{Roles: map[string]policy.PolicyRole{"a": {Rules: []policy.PolicyRule{{Deny: deny}}}}}
+		if used := inUse(p, later); len(used) != want {
+			t.Errorf("a rule with deny %v: %v are in use", deny, used)
+		}
 	}
 }
 
