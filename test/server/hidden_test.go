@@ -137,6 +137,38 @@ func TestHiddenFieldsAreNotShown(t *testing.T) {
 	allowed(t, "a selector of who sees", f.as(t, "sighted", http.MethodGet, "/apis/example.com/v1/safes?fieldSelector=spec.pin%3D1234", jsonBody, ""))
 }
 
+// HF-2, HF-4: responses to reads and writes in a version other than that of the field lack it, too.
+func TestHiddenFieldsInAnotherVersion(t *testing.T) {
+	f, _ := hiding(t)
+	f.namespace(t, "scaled")
+	f.apply(t, fieldsGroup+"/most", fmt.Sprintf(hidingRules, "most", "horizontalpodautoscalers.autoscaling", ".spec.minReplicas", "most", "Nothing"))
+	f.grant(t, "scaler", []string{"autoscaling"}, []string{"horizontalpodautoscalers"}, "get", "create", "update", "patch", "delete")
+	f.settled(t, "the rights", func() bool {
+		return f.may(t, "scaler", "autoscaling", "horizontalpodautoscalers", "delete")
+	})
+	const at = "/apis/autoscaling/v1/namespaces/scaled/horizontalpodautoscalers"
+	body := `{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"x"},"spec":{"minReplicas":3,"maxReplicas":%d,"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`
+	f.settled(t, "the field is hidden", func() bool {
+		f.admin(t, http.MethodPost, at, jsonBody, fmt.Sprintf(body, 5))
+		got := f.as(t, "scaler", http.MethodGet, at+"/x", jsonBody, "")
+		text, _ := json.Marshal(got.body["spec"])
+		return got.code == 200 && !strings.Contains(string(text), "minReplicas")
+	})
+	for name, got := range map[string]answer{
+		"get":    f.as(t, "scaler", http.MethodGet, at+"/x", jsonBody, ""),
+		"create": f.as(t, "scaler", http.MethodPost, at+"?dryRun=All", jsonBody, strings.Replace(fmt.Sprintf(body, 5), `"x"`, `"y"`, 1)),
+		"delete": f.as(t, "scaler", http.MethodDelete, at+"/x?dryRun=All&propagationPolicy=Foreground", jsonBody, ""),
+	} {
+		text, _ := json.Marshal(got.body["spec"])
+		if got.code >= 300 || !strings.Contains(string(text), "maxReplicas") || strings.Contains(string(text), "minReplicas") {
+			t.Errorf("%s: %d %s %v", name, got.code, got.message, got.body)
+		}
+	}
+	if got := f.admin(t, http.MethodGet, at+"/x", jsonBody, ""); fmt.Sprint(got.body["spec"].(map[string]any)["minReplicas"]) != "3" {
+		t.Errorf("the hidden field has changed: %v", got.body)
+	}
+}
+
 // HF-1: what cannot be hidden, and who may hide.
 func TestHidingTakesEscalate(t *testing.T) {
 	f, _ := hiding(t)

@@ -70,7 +70,33 @@ func (s *scheme) converter() readfilter.Converter {
 	if s == nil {
 		return nil
 	}
-	return s.Scheme
+	return s
+}
+
+// ConvertToVersion implements readfilter.Converter.
+func (s *scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return s.byHub(in, target, s.Scheme.ConvertToVersion)
+}
+
+// UnsafeConvertToVersion implements readfilter.Converter.
+func (s *scheme) UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return s.byHub(in, target, s.Scheme.UnsafeConvertToVersion)
+}
+
+// byHub converts. Upstream has no functions that convert one served version to another, which is what the response to a
+// write may need: they convert to and from the internal version.
+func (s *scheme) byHub(in runtime.Object, target runtime.GroupVersioner, convert func(runtime.Object, runtime.GroupVersioner) (runtime.Object, error)) (runtime.Object, error) {
+	kinds, _, err := s.ObjectKinds(in)
+	if err != nil {
+		return nil, err
+	}
+	internal := schema.GroupVersion{Group: kinds[0].Group, Version: runtime.APIVersionInternal}
+	if from := kinds[0].GroupVersion(); from != internal && from != target {
+		if in, err = convert(in, internal); err != nil {
+			return nil, err
+		}
+	}
+	return convert(in, target)
 }
 
 func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
