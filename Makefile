@@ -11,7 +11,7 @@ BIN := bin
 
 # Tests and binaries are built with Go's default settings, so that they share one build cache with whatever else is built
 # here: a cold build of Kubernetes takes minutes. Test binaries are linked without debug information, which is
-# faster, and `make vet` looks at them, so that `go test` need not do it again.
+# faster, and `make lint` looks at them, so `go test` need not do it again.
 TEST = $(GO) test -ldflags=-w -vet=off
 
 # ---- Versions ---------------------------------------------------------------

@@ -54,7 +54,8 @@ shows them too.
 
 You need the right to create auditsinks.auditregistration.k8s.io and to get the URL /proviso/audit/tail. Beside a stock server,
 you need watch on auditsinks.auditregistration.k8s.io/tail instead of the URL, and events have at most the detail of the audit
-policy of that server. Lines are cut to the width of a terminal; -o json shows everything. By default, only cluster admins and members of system:masters have these rights.
+policy of that server. By default, only cluster admins and members of system:masters have these rights. Lines are cut to the
+width of a terminal; -o json shows everything.
 
 Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be answered.`,
 		Example: `  # Everything that changes a secret, with what was sent

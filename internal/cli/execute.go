@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,9 @@ func Execute(root *cobra.Command, errOut io.Writer) int {
 	return codeUnanswered
 }
 
+// unknownUser is client-go's error if --user names none of the kubeconfig.
+var unknownUser = regexp.MustCompile(`^auth info "(.*)" does not exist$`)
+
 // sentence is an error in one line, with what to do about the commonest ones.
 func sentence(err error) string {
 	var unreachable *url.Error
@@ -77,6 +81,9 @@ func sentence(err error) string {
 			return why
 		}
 		return fmt.Sprintf("the server at %s does not answer: connection refused; check that it is running and that KUBECONFIG names it", server)
+	}
+	if user := unknownUser.FindStringSubmatch(err.Error()); user != nil {
+		return fmt.Sprintf("the kubeconfig has no user %q, whose credentials --user would use; to ask about a user, use --as", user[1])
 	}
 	message, suggestion, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	if ok {

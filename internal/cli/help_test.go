@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,13 @@ func TestLogging(t *testing.T) {
 		if strings.Contains(out.String(), "something failed") != want || strings.Contains(out.String(), "something happened") != want {
 			t.Errorf("%q: %q", args, out.String())
 		}
+	}
+}
+
+// SV-6: --user is kubectl's flag where --as names the subject; the error says so.
+func TestUserThatTheKubeconfigLacks(t *testing.T) {
+	if got := sentence(errors.New(`auth info "bob" does not exist`)); !strings.Contains(got, `no user "bob"`) || !strings.Contains(got, "use --as") {
+		t.Error(got)
 	}
 }
 

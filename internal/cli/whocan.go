@@ -228,9 +228,9 @@ func (o *WhoCanOptions) sayHidden(n int) {
 	switch {
 	case n == 0:
 	case o.HideSystem:
-		terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
+		terminal.Fprintf(o.ErrOut, "Hidden: %s of the system.\n", terminal.Count(n, "user or group", "users and groups"))
 	default:
-		terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system lists them.\n", n)
+		terminal.Fprintf(o.ErrOut, "And %s of the system; --system lists them.\n", terminal.Count(n, "user or group", "users and groups"))
 	}
 }
 

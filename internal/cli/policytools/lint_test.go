@@ -155,7 +155,7 @@ func TestLintCommand(t *testing.T) {
 	if out, _, _ := lints(t, dir, "--ignore", "PV005"); strings.Contains(out, "PV005") {
 		t.Errorf("%s", out)
 	}
-	if out, _, _ := lints(t, dir, "--severity", "error"); strings.Contains(out, "PV005") || !strings.Contains(out, "1 warnings") {
+	if out, _, _ := lints(t, dir, "--severity", "error"); strings.Contains(out, "PV005") || !strings.Contains(out, "1 warning,") {
 		t.Errorf("%s", out)
 	}
 	if out, code, _ := lints(t, "--explain", "PV005"); code != 0 || !strings.Contains(out, "A deny rule changes nothing") {

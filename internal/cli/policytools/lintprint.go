@@ -87,7 +87,7 @@ func (r *lintReport) print(out io.Writer, format string) error {
 		}
 		terminal.Fprintf(&b, "%s: %s %s: %s: %s\n    %s\n", f.Place, f.Severity, f.Code, where, f.Message, f.Remedy)
 	}
-	terminal.Fprintf(&b, "%d errors, %d warnings, %d notes", r.Errors, r.Warnings, r.Notes)
+	terminal.Fprintf(&b, "%s, %s, %s", terminal.Count(r.Errors, "error", "errors"), terminal.Count(r.Warnings, "warning", "warnings"), terminal.Count(r.Notes, "note", "notes"))
 	if r.hidden > 0 {
 		b.WriteString(" (--severity note shows all)")
 	}

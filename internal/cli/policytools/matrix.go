@@ -157,7 +157,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 		}
 	}
 	if folded > 0 {
-		terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system shows them.\n", folded)
+		terminal.Fprintf(o.ErrOut, "And %s of the system; --system lists them.\n", terminal.Count(folded, "user or group", "users and groups"))
 	}
 	if changes.IsZero() {
 		return nil

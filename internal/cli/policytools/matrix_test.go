@@ -101,7 +101,7 @@ groupNames: ["system:authenticated"]
 		if code != 0 || err != nil {
 			t.Fatalf("%v: %d %v", c.args, code, err)
 		}
-		if strings.Contains(out, "system:kube-scheduler") != c.shows || strings.Contains(out, "And 2 users and groups of the system; --system shows them.") != c.counts {
+		if strings.Contains(out, "system:kube-scheduler") != c.shows || strings.Contains(out, "And 2 users and groups of the system; --system lists them.") != c.counts {
 			t.Errorf("%v:\n%s", c.args, out)
 		}
 		if len(c.args) < 2 && !strings.Contains(out, "system:authenticated") {

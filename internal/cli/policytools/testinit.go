@@ -71,7 +71,7 @@ func (o *TestOptions) initialize(ctx context.Context) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	_, err = terminal.Fprintf(o.Out, "%s has %d cases: proviso test %s\n", file, len(cases), dir)
+	_, err = terminal.Fprintf(o.Out, "%s has %s: proviso test %s\n", file, terminal.Count(len(cases), "case", "cases"), dir)
 	return err
 }
 

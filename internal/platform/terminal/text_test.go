@@ -90,3 +90,11 @@ func TestClean(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 cases", 1: "1 case", 2: "2 cases"} {
+		if got := Count(n, "case", "cases"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
