@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,6 +22,9 @@ func TestBackupBringsPolicyBack(t *testing.T) {
 	kept := keptRelease(t, root)
 	if text, err := snapshot("check", kept); err != nil || !strings.Contains(text, " 0 of them unreadable") {
 		t.Fatalf("check of what the release before has stored: %v\n%s", err, text)
+	}
+	if data, err := os.ReadFile(kept); err != nil || !bytes.Contains(data, []byte(`"kind":"AccessRequest"`)) || !bytes.Contains(data, []byte(`"kind":"AccessUsage"`)) {
+		t.Fatalf("the release before has stored no access request, or no usage: %v", err)
 	}
 	if text, err := snapshot("restore", kept, "--data-dir", dir); err != nil {
 		t.Fatalf("restore of what the release before has stored: %v\n%s", err, text)
@@ -58,7 +63,7 @@ userNames: [bob]
 	if text, err := snapshot("restore", file, "--data-dir", dir, "--discard-newer"); err != nil {
 		t.Fatalf("restore: %v\n%s", err, text)
 	}
-	s = serve(t, dir)
+	s = serve(t, dir, keptGates)
 	if !denied() {
 		t.Error("the deny that was in the backup does not hold")
 	}

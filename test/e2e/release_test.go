@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,10 @@ const (
 	keptGates   = "--feature-gates=NarrowedTokens=true" // without it TokenRevocation is not served
 )
 
+// keptRequest is stored, and ends: it is read by `proviso backup check`, and so is the AccessUsage that counts it.
+var keptRequest = m{"apiVersion": "access.proviso.dev/v1alpha1", "kind": "AccessRequest", "metadata": m{"name": "kept"}, "spec": m{
+	"ruleRef": m{"name": "kept"}, "durationSeconds": 600, "once": true, "reason": "INC-1", "verbs": []string{"get"}, "resourceKinds": []string{"pods"}, "resourceNames": []string{"x"}}}
+
 // TestKeepRelease stores one object of each kind and keeps the data: `go run ./hack/prove keep-release`.
 func TestKeepRelease(t *testing.T) {
 	if os.Getenv("PROVISO_KEEP_RELEASE") == "" {
@@ -34,6 +39,7 @@ func TestKeepRelease(t *testing.T) {
 	}
 	s.apply(string(manifest))
 	s.servesKept()
+	s.requestsAccess()
 	s.stop()
 	if text, err := exec.Command(binary(t), "backup", "save", file, "--data-dir", dir).CombinedOutput(); err != nil {
 		t.Fatalf("save: %v\n%s", err, text)
@@ -59,6 +65,24 @@ func TestKeepRelease(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// requestsAccess makes the request with credentials of its own: nobody may make one by impersonation.
+func (s *server) requestsAccess() {
+	s.t.Helper()
+	kubeconfig, err := s.issue("dora")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	dora, last := s.callerFrom(kubeconfig), ""
+	s.await("a request that is kept", func() bool {
+		code, text := dora.send("", "POST", "/apis/access.proviso.dev/v1alpha1/namespaces/kept/accessrequests", keptRequest)
+		if text != last {
+			s.t.Log(text)
+			last = text
+		}
+		return code == http.StatusCreated
+	})
 }
 
 // keptRelease unpacks what the release before has stored.
