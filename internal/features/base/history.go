@@ -84,16 +84,13 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := journal.History{Kind: "PolicyHistory", APIVersion: "tools.proviso.dev/v1alpha1", Unreadable: unreadable, Entries: []journal.Entry{}}
-	may := map[string]bool{}
+	shows := h.shows(r.Context(), caller)
 	records = slices.DeleteFunc(records, func(r0 journal.Record) bool {
-		key := r0.Key()
-		if _, asked := may[key]; !asked {
-			may[key] = h.mayGet(r.Context(), caller, &r0.Entry)
-		}
-		if !may[key] {
+		shown := shows(&r0.Entry)
+		if !shown {
 			answer.Hidden++
 		}
-		return !may[key] || !wanted.has(&r0.Entry)
+		return !shown || !wanted.has(&r0.Entry)
 	})
 	if !h.mayListAll(r.Context(), caller) {
 		answer.Hidden, answer.Partial = 0, true // the caller must not learn whether others change their policy
@@ -157,10 +154,32 @@ func write(w io.Writer, answer *journal.History, records []journal.Record) error
 	return err
 }
 
+// shows returns which entries a caller may see: those of objects that they may get. An entry of an earlier namespace of
+// the same name is only for those who may get such an object in every namespace.
+func (h *history) shows(ctx context.Context, caller user.Info) func(e *journal.Entry) bool {
+	here, everywhere, eras := map[string]bool{}, map[string]bool{}, map[string]era{}
+	may := func(known map[string]bool, e *journal.Entry, namespace string) bool {
+		key := e.Key()
+		if _, asked := known[key]; !asked {
+			known[key] = h.mayGet(ctx, caller, e, namespace)
+		}
+		return known[key]
+	}
+	return func(e *journal.Entry) bool {
+		if !may(here, e, e.Namespace) {
+			return false
+		}
+		if _, known := eras[e.Namespace]; !known {
+			eras[e.Namespace] = h.eraOf(ctx, e.Namespace)
+		}
+		return eras[e.Namespace].has(e) || may(everywhere, e, "")
+	}
+}
+
 // mayGet requires an unconditional right: an entry shows what the object was, not only what it is.
-func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry) bool {
+func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry, namespace string) bool {
 	may := func(a authorizer.AttributesRecord) bool {
-		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, "get", e.Namespace, true
+		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, "get", namespace, true
 		decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, a)
 		return err == nil && decision == authorizer.DecisionAllow
 	}

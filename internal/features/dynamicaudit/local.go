@@ -91,11 +91,12 @@ func (c cutter) Cut(ev *auditinternal.Event, scope sink.Scope, level auditrule.L
 	attrs := authorizer.AttributesRecord{
 		User: account, Verb: "get", Namespace: ref.Namespace, APIGroup: ref.APIGroup, APIVersion: ref.APIVersion, Resource: ref.Resource, Name: ref.Name, ResourceRequest: true,
 	}
+	if s := ev.ResponseStatus; s != nil && s.Code >= http.StatusBadRequest {
+		// The text names rules and admission policies of the whole cluster. The body of the response repeats it.
+		out.ResponseStatus, out.ResponseObject = &metav1.Status{Status: s.Status, Code: s.Code, Reason: s.Reason}, nil
+	}
 	if level < auditrule.Request || !hasBody(ev) || !c.holds(attrs, ref.Subresource) {
 		out.RequestObject, out.ResponseObject = nil, nil
-		if s := ev.ResponseStatus; s != nil && s.Code >= http.StatusBadRequest {
-			out.ResponseStatus = &metav1.Status{Status: s.Status, Code: s.Code, Reason: s.Reason}
-		}
 		return &out, min(level, auditrule.Metadata), nil
 	}
 	return &out, level, c.reveals(attrs)

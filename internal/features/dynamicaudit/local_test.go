@@ -58,7 +58,7 @@ func TestCut(t *testing.T) {
 	event := func(verb string, ref *auditinternal.ObjectReference) *auditinternal.Event {
 		return &auditinternal.Event{Verb: verb, ObjectRef: ref, RequestURI: "/api?fieldSelector=x", RequestObject: &runtime.Unknown{Raw: []byte("{}")}, ResponseObject: &runtime.Unknown{Raw: []byte("{}")},
 			User: authnv1.UserInfo{Username: "u", Extra: map[string]authnv1.ExtraValue{"k": {"v"}}}, ImpersonatedUser: &authnv1.UserInfo{Username: "i", Extra: map[string]authnv1.ExtraValue{"k": {"v"}}},
-			ResponseStatus: &metav1.Status{Code: 422, Message: "quotes"}, Annotations: map[string]string{"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "names a role"}}
+			ResponseStatus: &metav1.Status{Code: 200, Message: "says something"}, Annotations: map[string]string{"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "names a role"}}
 	}
 	pod := func(sub string) *auditinternal.ObjectReference {
 		return &auditinternal.ObjectReference{Resource: "pods", Namespace: "team", Name: "p", Subresource: sub}
@@ -106,11 +106,36 @@ func TestCut(t *testing.T) {
 		if out == nil {
 			continue
 		}
-		if (out.RequestObject != nil || out.ResponseObject != nil) != tc.bodies || (out.ResponseStatus.Message != "") != tc.bodies {
+		if (out.RequestObject != nil || out.ResponseObject != nil) != tc.bodies {
 			t.Errorf("%s: %+v", name, out)
 		}
 		if len(out.Annotations) != 1 || out.User.Extra != nil || out.ImpersonatedUser.Extra != nil || strings.Contains(out.RequestURI, "?") {
 			t.Errorf("%s: %+v", name, out)
+		}
+	}
+}
+
+// DA-17: why a request was refused is said by rules of the whole cluster. A sink of a namespace gets the code, and the
+// body that was sent.
+func TestCutRefusals(t *testing.T) {
+	chain, err := authorize.NewChain(authorize.Link{Name: "test", Authorizer: gets("pods")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cutter{&feature.Kernel{Store: snapshot.NewStore(), Gate: &authorize.Gate{Chain: chain}}, accounts{"team/reader": "u1"}}
+	for code, refused := range map[int32]bool{200: false, 400: true, 403: true, 409: true, 422: true, 500: true} {
+		for resource, bodies := range map[string]bool{"pods": true, "configmaps": false} {
+			ev := &auditinternal.Event{Verb: "update", ObjectRef: &auditinternal.ObjectReference{Resource: resource, Namespace: "team", Name: "p"},
+				RequestObject: &runtime.Unknown{Raw: []byte(`{"kind":"Pod"}`)}, ResponseObject: &runtime.Unknown{Raw: []byte(`{"kind":"Status"}`)},
+				ResponseStatus: &metav1.Status{Status: "s", Code: code, Reason: "r", Message: "policy-master denies it", Details: &metav1.StatusDetails{Name: "p"}}}
+			out, _, _ := c.Cut(ev, sink.Scope{Namespace: "team", Account: "reader", UID: "u1"}, auditrule.RequestResponse)
+			s := out.ResponseStatus
+			if s.Code != code || s.Status != "s" || s.Reason != "r" || (s.Message == "" && s.Details == nil) != refused || (out.ResponseObject != nil) != (bodies && !refused) || (out.RequestObject != nil) != bodies {
+				t.Errorf("%d, %s: %+v, %+v", code, resource, s, out)
+			}
+			if ev.ResponseStatus.Message == "" || ev.ResponseObject == nil {
+				t.Errorf("%d, %s: the event of others was changed", code, resource)
+			}
 		}
 	}
 }

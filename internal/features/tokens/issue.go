@@ -57,7 +57,7 @@ func (i *issuer) Issue(ctx context.Context, spec accessv1alpha1.NarrowedTokenSpe
 	if !known {
 		return status, refused("the server does not know the time")
 	}
-	until := i.until(now, spec.ExpirationSeconds, b.Until)
+	until := i.until(now, spec.ExpirationSeconds, b)
 	if !until.After(now.Add(time.Second)) {
 		return status, refused("your credential ends now")
 	}
@@ -113,7 +113,7 @@ func (i *issuer) caller(ctx context.Context) (user.Info, *requestctx.Bearer, err
 	u, ok := request.UserFrom(ctx)
 	b := requestctx.BearerOf(ctx)
 	switch {
-	case !ok || b == nil || b.User == nil:
+	case !ok || b == nil || b.User == nil || !b.Inspected:
 		return nil, nil, refused("it is not known how you were authenticated")
 	case journal.IsImpersonated(ctx) || !same(u, b.User):
 		return nil, nil, refused("a token cannot be asked for while impersonating another user")
@@ -130,17 +130,17 @@ func same(a, b user.Info) bool {
 }
 
 // until returns when the token expires: as asked for, but never after the credential of the request.
-func (i *issuer) until(now time.Time, seconds *int64, credential time.Time) time.Time {
+func (i *issuer) until(now time.Time, seconds *int64, b *requestctx.Bearer) time.Time {
 	life := usual
 	if seconds != nil {
 		life = time.Duration(min(*seconds, int64(i.longest/time.Second))) * time.Second
 	}
 	until := now.Add(min(life, i.longest))
-	if credential.IsZero() {
-		credential = now.Add(unknown)
+	if guess := now.Add(unknown); (b.Endless || b.Until.IsZero()) && guess.Before(until) {
+		until = guess
 	}
-	if credential.Before(until) {
-		until = credential
+	if !b.Until.IsZero() && b.Until.Before(until) {
+		until = b.Until
 	}
 	return until.Truncate(time.Second)
 }

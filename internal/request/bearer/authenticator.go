@@ -86,9 +86,13 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 // token.
 func (a *Authenticator) others(r *http.Request) (*authenticator.Response, bool, error) {
 	asks := asksForToken(r)
-	var jwt string
+	var sent string
 	if asks {
-		jwt = inHeader(r)
+		header, protocol := inHeader(r), inProtocol(r)
+		if header != "" && protocol != "" {
+			return nil, false, errTwo // it would not be known which of them counted
+		}
+		sent = header + protocol
 	}
 	response, ok, err := a.cfg.Next.AuthenticateRequest(r)
 	holder := requestctx.From(r.Context())
@@ -97,8 +101,7 @@ func (a *Authenticator) others(r *http.Request) (*authenticator.Response, bool, 
 	}
 	b := &requestctx.Bearer{User: response.User}
 	if asks {
-		b.Until, b.Bound, err = credential(r, response.User, jwt)
-		if err != nil {
+		if err := inspect(b, r, sent); err != nil {
 			return nil, false, err
 		}
 	}
@@ -149,7 +152,7 @@ func (a recognizer) AuthenticateToken(ctx context.Context, text string) (*authen
 		return a.confirm(ctx, token)
 	}
 	u := NewUser(userOf(token), token)
-	holder.Bears(&requestctx.Bearer{User: u, Token: token, Until: token.Expires(), Bound: token.Payload.Bound})
+	holder.Bears(&requestctx.Bearer{User: u, Token: token, Inspected: true, Until: token.Expires(), Bound: token.Payload.Bound})
 	annotate(ctx, token)
 	return &authenticator.Response{User: u.asRequestor()}, true, nil
 }

@@ -8,43 +8,41 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // asksForToken reports whether a user asks for a narrowed token with this request. Only then the credential is
-// inspected and kept.
+// inspected and kept. The router ignores slashes at either end of the path.
 func asksForToken(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/apis/"+accessv1alpha1.GroupName+"/") && strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/narrowedtokens")
+	path := strings.Trim(r.URL.Path, "/")
+	return r.Method == http.MethodPost && strings.HasPrefix(path, "apis/"+accessv1alpha1.GroupName+"/") && strings.HasSuffix(path, "/narrowedtokens")
 }
 
-// credential returns when the credential that was just accepted expires, and what it is bound to. The time is zero if
-// it is not known. If the request has two credentials, of which one counted, the earlier expiry is taken.
-func credential(r *http.Request, u user.Info, token string) (until time.Time, bound *narrowedtoken.Bound, err error) {
+// inspect records when the credential that was just accepted expires, and what it is bound to. If the request has two
+// credentials, of which one counted, the earlier expiry is taken.
+func inspect(b *requestctx.Bearer, r *http.Request, token string) error {
+	b.Inspected = true
 	if token != "" {
-		claims, ok := claimsOf(token)
-		if !ok {
-			return time.Time{}, nil, nil // an opaque token
+		claims, _ := claimsOf(token) // nothing is known of an opaque token
+		bound, err := claims.bound()
+		if err != nil {
+			return err
 		}
-		if bound, err = claims.bound(); err != nil {
-			return time.Time{}, nil, err
-		}
-		if until = claims.until(); until.IsZero() {
-			return until, bound, nil
-		}
+		b.Bound, b.Until = bound, claims.until()
+		b.Endless = b.Until.IsZero()
 	}
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return until, bound, nil
+		return nil
 	}
 	cert := r.TLS.PeerCertificates[0]
 	switch {
-	case token == "" && cert.Subject.CommonName != u.GetName(): // a proxy speaks for a user
-	case until.IsZero() || cert.NotAfter.Before(until):
-		until = cert.NotAfter
+	case token == "" && cert.Subject.CommonName != b.User.GetName(): // a proxy speaks for a user
+	case b.Until.IsZero() || cert.NotAfter.Before(b.Until):
+		b.Until = cert.NotAfter
 	}
-	return until, bound, nil
+	return nil
 }
 
 // claims are those of a JWT that matter here.

@@ -23,28 +23,6 @@ var (
 	clusterRoles   = schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles"}
 )
 
-// tokenAnnotations name the service account of a token secret. The token controller deletes a secret whose account does
-// not exist.
-var tokenAnnotations = []string{"kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"}
-
-// rehomes refuses to assign a token secret to another service account if the caller is denied `delete` on the secret.
-func (c *cause) rehomes(ctx context.Context, was, is metav1.Object) error {
-	if c.GetResource().GroupResource() != secretResource || !c.reached(c.GetNamespace()) {
-		return nil
-	}
-	for _, name := range tokenAnnotations {
-		old, had := was.GetAnnotations()[name]
-		if value, has := is.GetAnnotations()[name]; old == value && had == has {
-			continue
-		}
-		if why, denied := c.itself(ctx); denied {
-			return forbidden(c, "changing the annotation "+name+" has the token controller delete the secret; a rule denies you to delete it: "+why)
-		}
-		return nil
-	}
-	return nil
-}
-
 // aggregates refuses to write or delete a cluster role if another one aggregates it, directly or through a third, and
 // the caller is denied changes of that one: the aggregation controller would change it.
 func (c *cause) aggregates(ctx context.Context, sets ...labels.Set) error {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/selfclient"
@@ -36,9 +37,17 @@ func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) er
 	}
 	below, err := c.below(ctx, namespace, kind, owner)
 	if err != nil {
-		return forbidden(c, "rules deny you some deletes, and the server cannot determine whether the garbage collector would perform one of them: "+err.Error()+leaveThem)
+		return forbidden(c, "rules deny you some deletes, and the server cannot determine whether the garbage collector would perform one of them: "+err.Error()+c.remedy())
 	}
-	return c.each(ctx, below, leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
+	return c.each(ctx, below, c.remedy(), "the garbage collector would delete %s that the object owns, which you are denied: %s")
+}
+
+// remedy says how to leave the dependents, if the request can.
+func (c *cause) remedy() string {
+	if c.GetOperation() != admission.Delete || c.GetResource().GroupResource() == definitionResource {
+		return ""
+	}
+	return leaveThem
 }
 
 // each refuses if the caller is denied `delete` on one of the objects. It does not name them: the caller may not be

@@ -66,6 +66,8 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 		list("rbac.authorization.k8s.io/v1", false, "clusterroles", "ClusterRole"),
 		list("v1", true, "events", "Event"),
 		list("apiextensions.k8s.io/v1", false, "customresourcedefinitions", "CustomResourceDefinition"),
+		list("apiregistration.k8s.io/v1", false, "apiservices", "APIService"), list("coordination.k8s.io/v1", true, "leases", "Lease"),
+		list("flowcontrol.apiserver.k8s.io/v1", false, "flowschemas", "FlowSchema"), list("networking.k8s.io/v1", false, "ipaddresses", "IPAddress"),
 	}
 	served := snapshot.Sources{Local: lists}.Served()
 	cel, err := expr.New(expr.Config{})

@@ -114,7 +114,7 @@ func (c *cause) unserves(ctx context.Context) error {
 	gone := slices.ContainsFunc(was.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool {
 		return v.Served && !slices.ContainsFunc(is.Spec.Versions, func(n apiextensions.CustomResourceDefinitionVersion) bool { return n.Name == v.Name && n.Served })
 	})
-	if !gone {
+	if !gone && !withdraws(was, is) {
 		return nil
 	}
 	for _, r := range c.snapshot().Resources {
@@ -123,6 +123,17 @@ func (c *cause) unserves(ctx context.Context) error {
 		}
 	}
 	return forbidden(c, unknownObjects+"it is not known yet; try again")
+}
+
+// withdraws reports whether a status stops serving the objects, or serves and stores others under their name.
+func withdraws(was, is *apiextensions.CustomResourceDefinition) bool {
+	for _, condition := range []apiextensions.CustomResourceDefinitionConditionType{apiextensions.Established, apiextensions.NamesAccepted} {
+		if apiextensions.IsCRDConditionTrue(was, condition) && !apiextensions.IsCRDConditionTrue(is, condition) {
+			return true
+		}
+	}
+	old, now := was.Status.AcceptedNames, is.Status.AcceptedNames
+	return old.Plural != now.Plural || old.Kind != now.Kind
 }
 
 // ownedBy refuses if the caller is denied `delete` on a dependent of some object of a resource.

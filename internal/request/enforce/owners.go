@@ -26,7 +26,7 @@ func (c *cause) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.rehomes(ctx, was, is); err != nil {
+	if err := c.marked(ctx, was, is); err != nil {
 		return err
 	}
 	if err := c.aggregates(ctx, was.GetLabels(), is.GetLabels()); err != nil {
@@ -35,7 +35,10 @@ func (c *cause) update(ctx context.Context) error {
 	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
 	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))
 	if !rehung && !ends {
-		return nil
+		if keeps(was, is) {
+			return nil
+		}
+		return c.owned(ctx, was)
 	}
 	if why, denied := c.itself(ctx); denied {
 		what := "changing metadata.ownerReferences has the garbage collector delete the object"
@@ -50,10 +53,15 @@ func (c *cause) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
-		return nil
+	if !rehung && slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		return nil // if it is deleted because of an owner, the garbage collector may override the finalizer
 	}
 	// Without the orphan finalizer, the dependents of the object are deleted with it, whichever user deletes it.
+	return c.owned(ctx, was)
+}
+
+// owned refuses if the caller is denied `delete` on an object that the one of the request owns.
+func (c *cause) owned(ctx context.Context, was metav1.Object) error {
 	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
@@ -99,14 +107,15 @@ func (c *cause) delete(ctx context.Context) error {
 	if c.orphans(was) {
 		return nil
 	}
-	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
+	return c.owned(ctx, was)
 }
 
 // orphans reports whether the dependents of the object stay. The default propagation counts as deleting them, although
 // jobs and replication controllers orphan theirs by default: a caller who wants that has to say so. Events never orphan
-// anything.
+// anything. Deleting a definition adds no finalizer for it, so only one that has it already orphans.
 func (c *cause) orphans(was metav1.Object) bool {
-	if c.GetResource().Resource == "events" {
+	stays := slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	if c.GetResource().Resource == "events" || c.GetResource().GroupResource() == definitionResource && !stays {
 		return false
 	}
 	if options, ok := c.GetOperationOptions().(*metav1.DeleteOptions); ok && options != nil {
@@ -117,7 +126,7 @@ func (c *cause) orphans(was metav1.Object) bool {
 			return *options.PropagationPolicy == metav1.DeletePropagationOrphan
 		}
 	}
-	return slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	return stays
 }
 
 // reached reports whether a deny of delete could apply to the caller where an object's dependents can be: in its

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -310,7 +311,7 @@ func TestAnnotationsOfOtherKinds(t *testing.T) {
 	w := newEffectsWorld(t, nil, map[string][]rule{"edgar": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"secrets", "configmaps"}}}})
 	for kind, refused := range map[string]bool{"Secret": true, "ConfigMap": false} {
 		was, is := thing("v1", kind, "hammer", "o", nil), thing("v1", kind, "hammer", "o", nil)
-		is.SetAnnotations(map[string]string{tokenAnnotations[0]: "two"})
+		is.SetAnnotations(map[string]string{corev1.ServiceAccountNameKey: "two"})
 		if err := w.ask(request{who: "edgar", operation: admission.Update, old: was, new: is}); apierrors.IsForbidden(err) != refused {
 			t.Errorf("%s: %v, want refused %v", kind, err, refused)
 		}

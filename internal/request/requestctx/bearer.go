@@ -16,8 +16,12 @@ type Bearer struct {
 	User user.Info
 	// Token is the narrowed token; nil for other credentials.
 	Token *narrowedtoken.Token
+	// Inspected: what the credential is bound to was looked for. Only then a token may be issued for it.
+	Inspected bool
 	// Until is when the credential expires; zero if that is not known.
 	Until time.Time
+	// Endless: one of the credentials does not say when it expires, and may be the one that counted.
+	Endless bool
 	// Bound is what the credential is bound to; nil if it is not, or if that was not looked at.
 	Bound *narrowedtoken.Bound
 }

@@ -260,3 +260,18 @@ func (j *Journal) record(ctx context.Context, kv *mvccpb.KeyValue) (r Record, er
 	r.Before, r.After = nil, nil
 	return r, err
 }
+
+// NamespaceSince returns the revision at which a namespace was created; 0 if it is not stored in the etcd of the journal.
+func (j *Journal) NamespaceSince(ctx context.Context, name string) (uint64, error) {
+	client, err := j.Client()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found, err := client.Get(ctx, path.Join("/", j.cfg.Prefix, "namespaces")+"/"+name, clientv3.WithKeysOnly())
+	if err != nil || len(found.Kvs) == 0 {
+		return 0, err
+	}
+	return uint64(found.Kvs[0].CreateRevision), nil
+}
