@@ -125,8 +125,7 @@ func (c *compiler) withheld(x *exclusive, at alike) *admissionv1.ValidatingAdmis
 		}
 	}
 	var variables ways
-	variables.add("permitted", fmt.Sprintf(`authorizer.group(%s).resource(%s).subresource(%s).namespace(%s).name(request.operation == "CREATE" && %s == "" ? "" : %s).check(%q).allowed()`,
-		celGroup, celPlural, celSub, celPlace, celSub, celName, x.verb))
+	variables.add("permitted", may(x.verb, celPlace))
 	var none, said []string
 	if at.listed {
 		var versions []string

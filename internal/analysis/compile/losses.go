@@ -202,8 +202,11 @@ func (c *compiler) denyEvictions(u *unit) {
 	case !deletes || i < 0:
 	case hasCondition(u.src):
 		u.said.note("not by effect: evictions of these pods are not denied")
-	case !slices.ContainsFunc(u.at, func(r reach) bool { return r.Resource == &c.in.Resources[i] && slices.Contains(r.verbs, verbs.Create) }):
-		u.at = append(u.at, reach{Resource: &c.in.Resources[i], verbs: []string{verbs.Create}})
+	default:
+		u.evicts = true
+		if !slices.ContainsFunc(u.at, func(r reach) bool { return r.Resource == &c.in.Resources[i] && slices.Contains(r.verbs, verbs.Create) }) {
+			u.at = append(u.at, reach{Resource: &c.in.Resources[i], verbs: []string{verbs.Create}})
+		}
 	}
 }
 
@@ -227,7 +230,7 @@ func (c *compiler) admitRefusal(u *unit, r reach, v string) bool {
 	return false
 }
 
-// connectDeny keeps one verb of a connection: all of them are admitted alike.
+// connectDeny keeps the verbs that a connection can have. All of them are admitted alike.
 func (c *compiler) connectDeny(u *unit, r *reach) {
 	if hasCondition(u.src) {
 		u.said.loseOf("conditions on connections", r.name())
@@ -242,13 +245,20 @@ func (c *compiler) connectDeny(u *unit, r *reach) {
 	if !slices.Contains(r.verbs, verbs.Create) {
 		u.said.harden("admission does not tell the methods of a connection: all are denied")
 	}
-	r.verbs = []string{verbs.Create}
+	if *r = r.with(connection); len(r.verbs) == 0 {
+		r.verbs = []string{verbs.Create}
+	}
+}
+
+// connection reports whether a connection can have a verb, which is that of its HTTP method.
+func connection(verb string) bool {
+	return slices.Contains([]string{verbs.Get, verbs.Create, verbs.Update, verbs.Patch, verbs.Delete}, verb)
 }
 
 // hardenUpdates notes that updates and patches are one.
 func (c *compiler) hardenUpdates(u *unit) {
 	for _, r := range u.at {
-		if slices.Contains(r.verbs, verbs.Update) != slices.Contains(r.verbs, verbs.Patch) {
+		if !r.connects() && slices.Contains(r.verbs, verbs.Update) != slices.Contains(r.verbs, verbs.Patch) {
 			u.said.harden("update and patch are one in admission: the other of them is refused, too, where the rule refuses")
 		}
 	}

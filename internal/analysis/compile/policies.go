@@ -54,7 +54,7 @@ func (c *compiler) hold(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 			pass.add(fmt.Sprintf("other%d", len(pass)), way)
 		}
 	}
-	pass.add("unheld", fmt.Sprintf("authorizer.requestResource.check(%q).allowed()", Unheld))
+	pass.add("unheld", may(Unheld, celPlace))
 	match := u.matches()
 	if len(u.rule.Names) > 0 {
 		match = append(match, named(u.rule.Names))
@@ -72,16 +72,19 @@ func (c *compiler) deny(u *unit) *admissionv1.ValidatingAdmissionPolicy {
 	if len(u.rule.Names) > 0 {
 		match = append(match, deniedNames(u.rule.Names))
 	}
-	var pass ways
+	var pass, all ways
+	var either []string
 	if u.scope != "" {
 		pass = c.yields(u)
+		connections := c.connections(u)
+		all, either = append(all, connections...), connections.together()
 	}
+	all = append(all, pass...)
 	if !u.conditional() {
-		return c.policy(u, rules, match, pass, pass.text("false"), c.because(u))
+		return c.policy(u, rules, match, all, pass.text(append(either, "false")...), c.because(u))
 	}
-	holds := pass.text("!variables.condition")
-	pass.add("condition", "!("+u.versioned()+") || ("+u.condition+")")
-	return c.policy(u, rules, match, pass, holds, c.because(u))
+	all.add("condition", "!("+u.versioned()+") || ("+u.condition+")")
+	return c.policy(u, rules, match, all, pass.text(append(either, "!variables.condition")...), c.because(u))
 }
 
 // matches are the parts of the match that every policy has.
@@ -107,34 +110,6 @@ func deniedNames(names []string) string {
 		versions = append(versions, fmt.Sprintf(`%s != null && %s.?metadata.?name.orValue("") in %s`, v, v, celList(append(slices.Clone(names), ""))))
 	}
 	return fmt.Sprintf(`(%s != "" ? %s in %s : (%s))`, celName, celName, celList(names), strings.Join(versions, " || "))
-}
-
-// yields are the ways in which a deny in a namespace gives way: to rules of the master namespace that allow the
-// request, and to other cluster-wide grants. Whether a subject that is held to a condition has another one cannot be
-// told.
-func (c *compiler) yields(u *unit) (pass ways) {
-	var held []string
-	for _, other := range c.others() {
-		if other.scope != "" {
-			continue
-		}
-		if way := other.allows(u); way != "" {
-			pass.add(fmt.Sprintf("other%d", len(pass)), way)
-		}
-		if other.conditional() && other.touches(u) {
-			held = append(held, other.subjects())
-		}
-	}
-	at := fmt.Sprintf("authorizer.group(%s).resource(%s).subresource(%s).name(%s)", celGroup, celPlural, celSub, celName)
-	may := func(verb string) string { return fmt.Sprintf("%s.check(%q).allowed()", at, verb) }
-	granted := fmt.Sprintf(`(request.operation == "UPDATE" ? %s && %s : request.operation == "DELETE" ? (%s == "" ? %s : %s) : %s)`,
-		may("update"), may("patch"), celName, may("deletecollection")+" && "+may("delete"), may("delete"), may("create"))
-	if len(held) > 0 {
-		slices.Sort(held)
-		granted = "!(" + strings.Join(slices.Compact(held), " || ") + ") && " + granted
-	}
-	pass.add("granted", granted)
-	return pass
 }
 
 // constraints are those for what the rule reaches.

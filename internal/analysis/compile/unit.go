@@ -33,6 +33,8 @@ type unit struct {
 	// at is what is compiled of the rule, and condition what it depends on; empty if on nothing.
 	at        []reach
 	condition string
+	// evicts is true if a deny of deletes refuses evictions of pods.
+	evicts bool
 	// whole is the unit that this one is a piece of; nil if it is whole.
 	whole *unit
 }
@@ -169,14 +171,9 @@ func (u *unit) allows(of *unit) string {
 	if !u.overlaps(of) || u.same(of) {
 		return ""
 	}
-	mine, shared := u.keys(), []string{}
-	for k, needed := range of.keys() {
-		have := mine[k]
-		if single, collection := strings.CutSuffix(k, "COLLECTION"); collection && of.src.Deny && of.keys()[single] != nil {
-			// A deny of deletes reaches each object of a collection.
-			have, needed = slices.Concat(have, mine[single]), append(slices.Clone(needed), verbs.Delete)
-		}
-		if !slices.ContainsFunc(needed, func(v string) bool { return !slices.Contains(have, v) }) {
+	mine, theirs, shared := u.keys(), of.keys(), []string{}
+	for k := range theirs {
+		if u.covers(mine, of, theirs, k) {
 			shared = append(shared, k)
 		}
 	}
@@ -184,7 +181,7 @@ func (u *unit) allows(of *unit) string {
 		return ""
 	}
 	parts := []string{u.subjects()}
-	if len(shared) < len(of.keys()) {
+	if of.src.Deny || len(shared) < len(theirs) { // a deny may also be about what is not served yet
 		parts = append(parts, celKey+" in "+celList(shared))
 	}
 	if u.scope != "" && u.scope != of.scope {
