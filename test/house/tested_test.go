@@ -24,7 +24,6 @@ var testedElsewhere = map[string]string{
 	"internal/features/protectedattributes": "test/server TestProtectedAttributesMatrix",
 	"internal/hosts/explorer/page":          "internal/hosts/explorer TestAssets",
 	"internal/hosts/offline/policytest":     "internal/cli/policytools TestCasesHoldOrFail",
-	"internal/request/bearer":               "test/server TestNarrowedTokensAreNarrow",
 	"internal/state/selfclient":             "test/server TestRevisionsAcrossReplicas",
 }
 

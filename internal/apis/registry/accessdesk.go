@@ -25,6 +25,8 @@ type AccessDesk interface {
 	ByGrant(ctx context.Context) bool
 	// OnlyOwn reports whether a request was allowed to its caller as one who may ask: about their own requests.
 	OnlyOwn(ctx context.Context) bool
+	// FixedKind reports whether an entry of resourceKinds means the same whatever else will be served.
+	FixedKind(entry string) bool
 	// CheckSinks checks the audit sinks of a rule with breakGlass.
 	CheckSinks(ctx context.Context, rule *access.AccessRule, path *field.Path) field.ErrorList
 	// Breaks begins to tell the sinks of a rule with breakGlass of a request that was stored; decide is called with

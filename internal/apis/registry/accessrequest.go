@@ -319,7 +319,13 @@ func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, calle
 			r.Spec.Requester.Extra[key] = values
 		}
 	}
-	if errs := validate.AccessRequest(r); len(errs) > 0 {
+	errs := validate.AccessRequest(r)
+	for i, entry := range r.Spec.ResourceKinds {
+		if !s.desk.FixedKind(entry) {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "resourceKinds").Index(i), entry, "is the name of no built-in resource: add the API group, as in widgets.example.com, so it cannot come to mean another one"))
+		}
+	}
+	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), cmp.Or(r.Name, r.GenerateName), errs)
 	}
 	rule, err := s.rule(ctx, r.Spec.RuleRef.Name)

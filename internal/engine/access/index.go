@@ -196,8 +196,8 @@ func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
 	own(ofRequester, requesterRules()...)
 	for _, grants := range ix.grants {
 		for _, g := range grants {
-			if g.narrowed {
-				own(ofNarrowing+g.Key(), narrowing(&g.Request.Spec))
+			if rule, some := narrowing(&g.Request.Spec, in.Kinds); g.narrowed && some {
+				own(ofNarrowing+g.Key(), rule)
 			}
 		}
 	}
@@ -218,15 +218,23 @@ func requesterRules() []policy.PolicyRule {
 	}
 }
 
-// narrowing returns the rule that a narrowed grant must also meet.
-func narrowing(s *access.AccessRequestSpec) policy.PolicyRule {
+// narrowing returns the rule that a narrowed grant must also meet; false if nothing can. A name without a group counts
+// only if it means built-in resources: a custom resource that is served later must not get into a grant that was
+// approved for another one.
+func narrowing(s *access.AccessRequestSpec, served *matching.Kinds) (rule policy.PolicyRule, some bool) {
 	orAll := func(list []string) []string {
 		if len(list) == 0 {
 			return []string{"*"}
 		}
 		return list
 	}
-	return policy.PolicyRule{Verbs: orAll(s.Verbs), ResourceKinds: orAll(s.ResourceKinds), ResourceNames: s.ResourceNames}
+	kinds := slices.DeleteFunc(slices.Clone(s.ResourceKinds), func(name string) bool { return !Fixed(served, name) })
+	return policy.PolicyRule{Verbs: orAll(s.Verbs), ResourceKinds: orAll(kinds), ResourceNames: s.ResourceNames}, len(kinds) > 0 || len(s.ResourceKinds) == 0
+}
+
+// Fixed reports whether an entry of resourceKinds of a request cannot mean more one day than it does now.
+func Fixed(served *matching.Kinds, entry string) bool {
+	return strings.HasPrefix(entry, "-") || served.Fixed(entry)
 }
 
 // At returns the index for an instant. For instants between other edges it is a different index.

@@ -12,6 +12,7 @@ import (
 	access "proviso.dev/proviso/api/access/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
 var noon = time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
@@ -42,7 +43,13 @@ func testRequest() *access.AccessRequest {
 }
 
 func build(rule *access.AccessRule, requests ...*access.AccessRequest) *Index {
-	return Build(Input{MasterNamespace: "master", Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: prod{},
+	return buildServed(rule, nil, requests...)
+}
+
+// buildServed is for a server that also serves other resources.
+func buildServed(rule *access.AccessRule, more []matching.Served, requests ...*access.AccessRequest) *Index {
+	served := append([]matching.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}, more...)
+	return Build(Input{MasterNamespace: "master", Kinds: matching.NewKinds(served), Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: prod{},
 		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}}})
 }
 
@@ -197,6 +204,40 @@ func TestApprovedByPeople(t *testing.T) {
 		}
 		if got := Approved(rule, r); got != tc.want {
 			t.Errorf("%s: %d approvals, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// TM-11: a grant that is narrowed to a kind does not come to mean another kind of that name.
+func TestGrantsOfAKind(t *testing.T) {
+	widgets := matching.Served{Group: "example.com", Resource: "widgets", Kind: "Widget"}
+	others := matching.Served{Group: "evil.example", Resource: "widgets", Kind: "Widget"}
+	maps := matching.Served{Group: "evil.example", Resource: "configmaps", Kind: "ConfigMap"}
+	for name, c := range map[string]struct {
+		kinds           []string
+		group, resource string
+		want            bool
+	}{
+		"by its group":                  {[]string{"widgets.example.com"}, "example.com", "widgets", true},
+		"by its kind and group":         {[]string{"Widget.example.com"}, "example.com", "widgets", true},
+		"another group":                 {[]string{"widgets.example.com"}, "evil.example", "widgets", false},
+		"by its name":                   {[]string{"widgets"}, "example.com", "widgets", false},
+		"by its name, another":          {[]string{"widgets"}, "evil.example", "widgets", false},
+		"by the name of one built in":   {[]string{"ConfigMap"}, "", "configmaps", true},
+		"one like one built in":         {[]string{"configmaps"}, "evil.example", "configmaps", false},
+		"beside one that is built in":   {[]string{"configmaps", "widgets"}, "evil.example", "widgets", false},
+		"the one that is built in":      {[]string{"configmaps", "widgets"}, "", "configmaps", true},
+		"no other, if none remains":     {[]string{"widgets"}, "", "configmaps", false},
+		"everything":                    {[]string{"*"}, "evil.example", "widgets", true},
+		"everything but one":            {[]string{"*", "-widgets"}, "example.com", "widgets", false},
+		"everything but one, the other": {[]string{"*", "-widgets"}, "", "pods", true},
+	} {
+		request := testRequest()
+		request.Spec.ResourceKinds = c.kinds
+		attrs := asking("get", "prod", c.resource)
+		attrs.APIGroup = c.group
+		if got := allowed(buildServed(testRule(), []matching.Served{widgets, others, maps}, request), attrs, noon); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

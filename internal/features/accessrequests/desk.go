@@ -17,6 +17,7 @@ import (
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry"
+	engine "proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/features/feature"
@@ -57,6 +58,11 @@ func (d *desk) Namespace(_ context.Context, name string) (metav1.Object, error) 
 
 // IsImpersonated implements registry.AccessDesk.
 func (d *desk) IsImpersonated(ctx context.Context) bool { return journal.IsImpersonated(ctx) }
+
+// FixedKind implements registry.AccessDesk.
+func (d *desk) FixedKind(entry string) bool {
+	return engine.Fixed(d.kernel.Store.Current().Served.Kinds(), entry)
+}
 
 // ByGrant implements registry.AccessDesk. What is not known to be allowed otherwise is by a grant.
 func (d *desk) ByGrant(ctx context.Context) bool {

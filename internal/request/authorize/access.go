@@ -15,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -75,7 +76,7 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 	if !usesGrants(attrs.GetUser()) {
 		return none, nil
 	}
-	standing := snap.Access.Stands(attrs, at)
+	standing := a.stands(snap, attrs, at)
 	if len(standing) == 0 {
 		return none, nil
 	}
@@ -94,6 +95,19 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 		return authorizer.ConditionsAwareDecisionAllow(grantedBy(snap.Access, m.Allow), nil), nil
 	}
 	return none, nil
+}
+
+// stands returns the subjects that a request counts as. A write to another server runs no admission here, so it could
+// not use up a grant that ends with the first write.
+func (a *Access) stands(snap *snapshot.Snapshot, attrs authorizer.Attributes, at time.Time) []ruleset.Subject {
+	standing := snap.Access.Stands(attrs, at)
+	if len(standing) == 0 || !verbs.IsWrite(attrs.GetVerb()) || a.tier.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+		return standing
+	}
+	return slices.DeleteFunc(standing, func(who ruleset.Subject) bool {
+		g := snap.Access.ByWhat(who)
+		return g != nil && g.Request.Spec.Once
+	})
 }
 
 // grantedBy returns why a rule allows a request.
@@ -121,7 +135,7 @@ func (a *Access) RulesFor(ctx context.Context, u user.Info, _ string) ([]authori
 // Granted returns the grants that may have made possible a request that this link has allowed.
 func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (grants []*access.Grant) {
 	snap, at := a.now(ctx)
-	for _, who := range snap.Access.Stands(attrs, at) {
+	for _, who := range a.stands(snap, attrs, at) {
 		g := snap.Access.ByWhat(who)
 		if g == nil {
 			continue

@@ -171,6 +171,44 @@ func TestGrantsUnderConditions(t *testing.T) {
 	}
 }
 
+// TM-11: a grant for one write is not for writes that another server serves: nothing would use it up.
+func TestGrantsForOneWriteHere(t *testing.T) {
+	elsewhere := LocalFunc(func(group, _ string) bool { return group != "" })
+	w := newUnionWorld(t, compilerOf(t)).grant("a", readMaps, writeMaps)
+	for _, once := range []bool{false, true} {
+		w.granted[0].Spec.Once = once
+		snap := w.snapshot()
+		for verb, write := range map[string]bool{"get": false, "update": true} {
+			for here, local := range map[bool]Local{true: servedHere, false: elsewhere} {
+				tier, want := NewAccess(nil).ServedBy(local), here || !once || !write
+				decision, _, _ := tier.Authorize(w.at(snap), inA(verb))
+				if grants := tier.Granted(w.at(snap), inA(verb)); (decision == authorizer.DecisionAllow) != want || (len(grants) == 1) != want {
+					t.Errorf("%s, once %v, served here %v: %v by %d grants", verb, once, here, decision, len(grants))
+				}
+			}
+		}
+	}
+}
+
+// TM-11: a request that is decided again says that a grant allows it by then.
+func TestGrantsOfALaterDecision(t *testing.T) {
+	for granted, by := range map[bool]string{true: "access", false: "rbac"} {
+		w := newUnionWorld(t, compilerOf(t)).grant("a", readMaps)
+		if !granted {
+			w.rbac("a", writeMaps)
+		} else {
+			w.grant("a", writeMaps)
+		}
+		snap := w.snapshot()
+		holder := requestctx.From(requestctx.At(t.Context(), snap, unionNoon.Add(-time.Minute)))
+		holder.Put(requestctx.Request, inA("update"), requestctx.Allowed())
+		_, later := Later{Gate: w.gate, Clock: stopped(unionNoon.Add(time.Minute))}.Again(t.Context(), holder)
+		if later == nil || later.By(requestctx.Request) != by || later.By(requestctx.Create) != by {
+			t.Errorf("granted %v: %+v", granted, later)
+		}
+	}
+}
+
 // TM-11: outside of requests, grants are those of now; who has some gets a list of rules that is incomplete.
 func TestGrantsOutsideOfRequests(t *testing.T) {
 	w := newUnionWorld(t, compilerOf(t)).grant("a", readMaps)

@@ -36,6 +36,7 @@ func (l Later) Again(ctx context.Context, holder *requestctx.State) (context.Con
 	for slot, attrs := range map[requestctx.Slot]authorizer.Attributes{requestctx.Request: decided, requestctx.Create: WithVerb(decided, verbs.Create)} {
 		if v := l.Gate.Decide(ctx, attrs); v.AtAuthorization() == authorizer.DecisionAllow {
 			later.Put(slot, attrs, v.Pass)
+			later.NoteBy(slot, v.By)
 		} else if slot == requestctx.Request {
 			later.Put(slot, attrs, requestctx.Pass{})
 		}

@@ -73,8 +73,9 @@ type Connector interface {
 
 // Grants is told what grants are used for.
 type Grants interface {
-	// Use records a request that the Access link has allowed, when it is about to be stored. An error refuses the
-	// request.
+	// Use records a request that the Access link has allowed, when it is about to be stored. The context has the
+	// instant for which it was decided; a request that is decided for two instants may use grants of both. An error
+	// refuses it.
 	Use(ctx context.Context, holder *requestctx.State, attrs admission.Attributes) error
 }
 
@@ -175,18 +176,27 @@ func (p *Plugin) advise(by denial.By, err error) error {
 func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
+	then, later := ctx, (*requestctx.State)(nil)
 	if err == nil && p.cfg.Later != nil {
 		// A slow body must not outlive the right to send it.
-		if then, later := p.cfg.Later.Again(ctx, holder); later != nil {
+		if then, later = p.cfg.Later.Again(ctx, holder); later != nil {
 			by, err = p.admit(then, later, p.facts(later, attrs, objects), objects)
 		}
 	}
-	if err == nil && p.cfg.Grants != nil && slices.ContainsFunc(slotsOf(holder, attrs), func(slot requestctx.Slot) bool { return holder.By(slot) == links.Access }) {
+	if err == nil && p.granted(holder, attrs) {
 		err = p.cfg.Grants.Use(ctx, holder, attrs)
+	}
+	if err == nil && later != nil && p.granted(later, attrs) {
+		err = p.cfg.Grants.Use(then, holder, attrs) // it may be another grant by now
 	}
 	known.trial.allowed = err == nil
 	p.cfg.Observer.Admitted(ctx, Observation{Allowed: err == nil, Slots: slotsOf(holder, attrs), Namespace: attrs.GetNamespace(), Trial: &known.trial})
 	return by, err
+}
+
+// granted reports whether grants made the request possible, as it was decided in a state.
+func (p *Plugin) granted(decided *requestctx.State, attrs admission.Attributes) bool {
+	return p.cfg.Grants != nil && slices.ContainsFunc(slotsOf(decided, attrs), func(slot requestctx.Slot) bool { return decided.By(slot) == links.Access })
 }
 
 // admit decides.

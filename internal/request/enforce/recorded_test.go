@@ -269,10 +269,13 @@ func TestLacking(t *testing.T) {
 type users struct {
 	err  error
 	used int
+	// as are the states for which it was told.
+	as []*requestctx.State
 }
 
-func (u *users) Use(context.Context, *requestctx.State, admission.Attributes) error {
+func (u *users) Use(ctx context.Context, _ *requestctx.State, _ admission.Attributes) error {
 	u.used++
+	u.as = append(u.as, requestctx.From(ctx))
 	return u.err
 }
 
@@ -281,6 +284,9 @@ type again struct {
 	pass  requestctx.Pass
 	never bool
 	asked int
+	// by is the link that has allowed it, and made is the state of the decision.
+	by   string
+	made *requestctx.State
 }
 
 func (a *again) Again(ctx context.Context, holder *requestctx.State) (context.Context, *requestctx.State) {
@@ -290,6 +296,9 @@ func (a *again) Again(ctx context.Context, holder *requestctx.State) (context.Co
 	then := requestctx.With(ctx, holder.Snapshot)
 	later := requestctx.From(then)
 	later.Put(requestctx.Request, holder.Attributes(), a.pass)
+	if a.made = later; a.by != "" {
+		later.NoteBy(requestctx.Request, a.by)
+	}
 	return then, later
 }
 
@@ -317,6 +326,37 @@ func TestGrantsAreUsed(t *testing.T) {
 		w.plugin.cfg.Grants = nil
 		if c.err == nil {
 			wants(t, c.name+", without grants", w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), c.want)
+		}
+	}
+}
+
+// TM-11: a request that arrived by another right, and is stored by a grant, uses the grant.
+func TestGrantsThatAreUsedLater(t *testing.T) {
+	granted := requestctx.Outcome{Decision: authorizer.DecisionAllow, Authorizer: links.Access}
+	other := requestctx.Outcome{Decision: authorizer.DecisionAllow, Authorizer: links.RBAC}
+	for _, c := range []struct {
+		name  string
+		pass  requestctx.Pass
+		later *again
+		err   error
+		used  int
+		want  string
+	}{
+		{"by a grant later", conditional(other), &again{pass: requestctx.Allowed(), by: links.Access}, nil, 1, ""},
+		{"by a condition of one", conditional(other), &again{pass: conditional(granted)}, nil, 1, ""},
+		{"that is used up", conditional(other), &again{pass: requestctx.Allowed(), by: links.Access}, errors.New("used up"), 1, "used up"},
+		{"by grants both times", conditional(granted), &again{pass: requestctx.Allowed(), by: links.Access}, nil, 2, ""},
+		{"by a grant at first", conditional(granted), &again{pass: requestctx.Allowed(), by: links.RBAC}, nil, 1, ""},
+		{"by no grant", conditional(other), &again{pass: requestctx.Allowed(), by: links.RBAC}, nil, 0, ""},
+	} {
+		w, told := newWorld("update", c.pass), &users{err: c.err}
+		w.plugin.cfg.Grants, w.plugin.cfg.Later = told, c.later
+		wants(t, c.name, w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), c.want)
+		if told.used != c.used {
+			t.Errorf("%s: used %d times", c.name, told.used)
+		}
+		if last := len(told.as) - 1; c.later.by == links.Access && (last < 0 || told.as[last] != c.later.made) {
+			t.Errorf("%s: used as of another time", c.name)
 		}
 	}
 }

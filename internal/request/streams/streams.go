@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -144,9 +145,20 @@ func (s *Streams) follows(holder *requestctx.State) bool {
 	case All:
 		return true
 	case Conditional:
-		return !holder.Get(requestctx.Request).IsAllowed()
+		return !holder.Get(requestctx.Request).IsAllowed() || byGrant(holder)
 	}
 	return false
+}
+
+// byGrant reports whether an access grant may have allowed the request: whoever revokes it ends what it has opened. Of a
+// connection, the check for create comes later and may be by a grant, too.
+func byGrant(holder *requestctx.State) bool {
+	if holder.By(requestctx.Request) == links.Access {
+		return true
+	}
+	attrs := holder.Attributes()
+	return connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None &&
+		holder.Snapshot.Access.Has(attrs.GetUser(), holder.Instant)
 }
 
 // EndsByTime reports whether time alone can end the right to a request.

@@ -9,11 +9,15 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/access"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -40,8 +44,9 @@ func (h *hands) move(to int64) {
 
 // policy is a part with bindings of a role that connects to pods.
 type policy struct {
-	mu    sync.Mutex
-	index *ruleset.Index
+	mu     sync.Mutex
+	index  *ruleset.Index
+	grants *access.Index
 }
 
 func (*policy) Name() string    { return "policy" }
@@ -49,7 +54,29 @@ func (*policy) HasSynced() bool { return true }
 func (p *policy) Apply(next *snapshot.Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next.Rules = p.index
+	next.Rules, next.Access = p.index, p.grants
+}
+
+type namespaces struct{}
+
+func (namespaces) Namespace(name string) (metav1.Object, bool) {
+	return &metav1.ObjectMeta{Name: name}, true
+}
+
+// granted is an index with a grant of the users until 100, for what they may not do otherwise.
+func granted(users ...string) *access.Index {
+	role := accessv1alpha1.AccessRoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "all"}
+	in := access.Input{MasterNamespace: "master", Namespaces: namespaces{}, ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}}}
+	for _, who := range users {
+		in.Rules = append(in.Rules, &accessv1alpha1.AccessRule{ObjectMeta: metav1.ObjectMeta{Name: who}, Spec: accessv1alpha1.AccessRuleSpec{
+			Subjects: accessv1alpha1.Subjects{UserNames: []string{who}}, RoleRef: role, Namespaces: []string{"a"}, MaxDurationSeconds: 1000}})
+		r := &accessv1alpha1.AccessRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: who}, Status: accessv1alpha1.AccessRequestStatus{From: until(1), Until: until(100),
+			Granted: &accessv1alpha1.AccessGrant{RoleRef: role}, Conditions: []metav1.Condition{{Type: accessv1alpha1.ConditionApproved, Status: metav1.ConditionTrue}}}}
+		r.Spec.RuleRef.Name, r.Spec.Requester.Username = who, who
+		in.Requests = append(in.Requests, r)
+	}
+	return access.Build(in)
 }
 
 func bound(bindings map[string]policyv1alpha1.PolicyRoleBinding) *policyv1alpha1.PolicyBinding {
@@ -80,7 +107,8 @@ func newHouse(t *testing.T, recheck Recheck) *house {
 	}
 	h.store.Publish()
 	here := authorize.LocalFunc(func(string, string) bool { return true })
-	chain, err := authorize.NewChain(authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(h.store, nil).ServedBy(here)})
+	chain, err := authorize.NewChain(authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(h.store, nil).ServedBy(here)},
+		authorize.Link{Name: links.Access, Authorizer: authorize.NewAccess(h.store).ServedBy(here)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +148,7 @@ func newHouse(t *testing.T, recheck Recheck) *house {
 			return
 		}
 		requestctx.From(ctx).Put(requestctx.Request, attrs, v.Pass)
+		requestctx.From(ctx).NoteBy(requestctx.Request, v.By)
 		s.Wrap(last).ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(h.CloseClientConnections)
@@ -199,6 +228,31 @@ func TestStreamsEndWithPolicy(t *testing.T) {
 		if !want {
 			lasts(t, string(recheck), exec)
 		}
+	}
+}
+
+// TM-12: what a grant has opened ends when the grant is revoked, and not when another one is.
+func TestStreamsEndWithTheGrant(t *testing.T) {
+	for recheck, want := range map[Recheck]bool{Off: false, Conditional: true, All: true} {
+		h := newHouse(t, recheck)
+		publish := func(users ...string) {
+			h.policy.mu.Lock()
+			h.policy.grants = granted(users...)
+			h.policy.mu.Unlock()
+			h.store.Publish()
+		}
+		publish("alice", "bob", "long")
+		alice, logs, bob, long := h.open(t, "alice", "exec"), h.open(t, "alice", "log"), h.open(t, "bob", "exec"), h.open(t, "long", "exec")
+		publish("bob")
+		if want {
+			ends(t, string(recheck)+": exec by a grant that was revoked", alice)
+			ends(t, string(recheck)+": log by a grant that was revoked", logs)
+		} else {
+			lasts(t, string(recheck)+": exec by a grant that was revoked", alice)
+		}
+		lasts(t, string(recheck)+": exec by another grant", bob)
+		lasts(t, string(recheck)+": exec by another right", long)
+		h.CloseClientConnections()
 	}
 }
 

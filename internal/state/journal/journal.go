@@ -261,7 +261,8 @@ func (j *Journal) record(ctx context.Context, kv *mvccpb.KeyValue) (r Record, er
 	return r, err
 }
 
-// NamespaceSince returns the revision at which a namespace was created; 0 if it is not stored in the etcd of the journal.
+// NamespaceSince returns the revision at which a namespace was created; 0 if it is not stored in the etcd of the
+// journal.
 func (j *Journal) NamespaceSince(ctx context.Context, name string) (uint64, error) {
 	client, err := j.Client()
 	if err != nil {

@@ -161,6 +161,13 @@ func builtins(all []Served) (out []Served) {
 	return out
 }
 
+// Fixed reports whether what a name gives access to stays the same whatever else is served: it names its group, is a
+// wildcard, or means built-in resources.
+func (k *Kinds) Fixed(name string) bool {
+	p, err := ParseKind(name)
+	return err == nil && (p.AnyRes || !p.AnyGroup || slices.ContainsFunc(k.Lookup(&p), func(s Served) bool { return s.Builtin && !slices.Contains(Guarded, s.Group) }))
+}
+
 // Settled reports whether a resource cannot get a kind that it does not have, or has none, while this server runs: it
 // is served, its group is this server's own, or another resource of the group has the kind.
 func (k *Kinds) Settled(group, resource, kind string) bool {
