@@ -139,13 +139,16 @@ func (e *Enforced) admit(o *unstructured.Unstructured, bound map[string]bool) er
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b); err != nil {
 			return err
 		}
-		if slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.Spec.MatchResources == nil {
+		if slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.Spec.MatchResources == nil && b.Spec.ParamRef == nil && b.DeletionTimestamp == nil {
 			bound[b.Spec.PolicyName] = true
 		}
 	case "ValidatingAdmissionPolicy":
 		var p admissionv1.ValidatingAdmissionPolicy
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
 			return err
+		}
+		if compile.Narrowed(&p) {
+			return nil
 		}
 		g, err := newGuard(&p)
 		if err != nil {
