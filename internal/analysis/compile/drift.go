@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -68,6 +70,16 @@ func said(o *unstructured.Unstructured) map[string]any {
 		}
 	}
 	return out
+}
+
+// Narrowed reports whether a policy has been given a part that no compiled policy has, and that leaves out requests: a
+// selector, resources that it excludes, or parameters. It does not count, whatever it still refuses. The other parts of
+// a policy are judged by what they say.
+func Narrowed(p *admissionv1.ValidatingAdmissionPolicy) bool {
+	chooses := func(s *metav1.LabelSelector) bool { return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 }
+	m := p.Spec.MatchConstraints
+	return p.DeletionTimestamp != nil || p.Spec.ParamKind != nil ||
+		m != nil && (chooses(m.NamespaceSelector) || chooses(m.ObjectSelector) || len(m.ExcludeResourceRules) > 0)
 }
 
 // Breakers are the subjects that can switch compiled policies off, by the RBAC of a cluster: they may change or

@@ -19,9 +19,12 @@ var exempt = map[string][]string{
 	"authorization.k8s.io":  {"subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"},
 }
 
+// Exempt reports whether no admission policy is asked about writes of a resource.
+func Exempt(group, resource string) bool { return slices.Contains(exempt[group], resource) }
+
 // unadmitted reports whether writes of a resource pass by the admission policies.
 func (c *compiler) unadmitted(r reach) bool {
-	return slices.Contains(exempt[r.Group], r.Resource.Resource) || c.in.World.Elsewhere(r.Group, r.Resource.Resource)
+	return Exempt(r.Group, r.Resource.Resource) || c.in.World.Elsewhere(r.Group, r.Resource.Resource)
 }
 
 // ofFields are verbs that only a server knows which has field permissions.

@@ -65,8 +65,8 @@ func newCompileVerifyCommand(streams genericiooptions.IOStreams) *cobra.Command 
 		Short: "Ask a cluster whether it enforces the compiled policies",
 		Long: `Ask a cluster whether it enforces the policies that the files compile to. Each policy refuses a canary, a dry run of a config map with
 the policy's own name in the namespace default, which you need the right to create. The command succeeds when all canaries were
-refused 20 times in a row, over new connections and for at least 10 seconds. This is evidence that all API servers of the cluster
-enforce the policies, not proof.`,
+refused 20 times in a row, over new connections and for at least 10 seconds, and the objects, which you need the right to get, are as
+they were compiled. This is evidence that all API servers of the cluster enforce the policies, not proof.`,
 		Example: `  kubectl apply -f compiled/1-policies.yaml
   proviso compile verify -f policies/
   kubectl apply -f compiled/2-grants.yaml`,

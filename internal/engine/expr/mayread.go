@@ -105,10 +105,17 @@ func (r reads) anyOf(e ast.Expr) bool {
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
 		return r.some([]ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()})
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			if one := entry.AsMapEntry(); r.may(one.Key()) || r.may(one.Value()) {
+				return true
+			}
+		}
+		return false
 	case ast.IdentKind, ast.LiteralKind:
 		return false
 	}
-	return true // maps and structs
+	return true // structs
 }
 
 func (r reads) some(parts []ast.Expr) bool {

@@ -8,20 +8,13 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
-	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/cel/environment"
 
 	"proviso.dev/proviso/internal/analysis/compile"
-	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
@@ -35,13 +28,8 @@ type Enforced struct {
 	rbac    *offline.Host
 	guards  []*guard
 	origins map[string]string
-}
-
-// guard is one admission policy, with upstream's evaluator.
-type guard struct {
-	policy    *admissionv1.ValidatingAdmissionPolicy
-	matcher   matchconditions.Matcher
-	validator validating.Validator
+	// places are the namespaces that are known, by their names.
+	places map[string]*corev1.Namespace
 }
 
 // Question is one request.
@@ -65,7 +53,7 @@ type Answer struct {
 
 // NewEnforced reads what is in a cluster: a dump. Objects that were not compiled count if they are of RBAC.
 func NewEnforced(documents []manifests.Document, master string) (*Enforced, error) {
-	e := &Enforced{origins: map[string]string{}}
+	e := &Enforced{origins: map[string]string{}, places: map[string]*corev1.Namespace{}}
 	var rest []source.Text
 	bound := map[string]bool{}
 	for _, d := range documents {
@@ -82,6 +70,12 @@ func NewEnforced(documents []manifests.Document, master string) (*Enforced, erro
 				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
 		case strings.HasSuffix(group, ".proviso.dev") || group == "auditregistration.k8s.io": // not served there
+		case group == "" && o.GetKind() == "Namespace":
+			place := &corev1.Namespace{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, place); err != nil {
+				return nil, fmt.Errorf("%s: %w", d.Name, err)
+			}
+			e.places[place.Name], rest = place, append(rest, d.Text)
 		default:
 			rest = append(rest, d.Text)
 		}
@@ -145,13 +139,16 @@ func (e *Enforced) admit(o *unstructured.Unstructured, bound map[string]bool) er
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b); err != nil {
 			return err
 		}
-		if slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.Spec.MatchResources == nil {
+		if slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.Spec.MatchResources == nil && b.Spec.ParamRef == nil && b.DeletionTimestamp == nil {
 			bound[b.Spec.PolicyName] = true
 		}
 	case "ValidatingAdmissionPolicy":
 		var p admissionv1.ValidatingAdmissionPolicy
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
 			return err
+		}
+		if compile.Narrowed(&p) {
+			return nil
 		}
 		g, err := newGuard(&p)
 		if err != nil {
@@ -162,39 +159,18 @@ func (e *Enforced) admit(o *unstructured.Unstructured, bound map[string]bool) er
 	return nil
 }
 
-func newGuard(p *admissionv1.ValidatingAdmissionPolicy) (*guard, error) {
-	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		return nil, err
-	}
-	known := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
-	var variables []admissioncel.NamedExpressionAccessor
-	for _, v := range p.Spec.Variables {
-		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
-	}
-	compiler.CompileAndStoreVariables(variables, known, environment.StoredExpressions)
-	var match, checks, messages []admissioncel.ExpressionAccessor
-	for i := range p.Spec.MatchConditions {
-		match = append(match, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
-	}
-	for _, v := range p.Spec.Validations {
-		checks = append(checks, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason})
-		messages = append(messages, nil)
-	}
-	matcher := matchconditions.NewMatcher(compiler.CompileCondition(match, known, environment.StoredExpressions), p.Spec.FailurePolicy, "policy", "validate", p.Name)
-	validator := validating.NewValidator(compiler.CompileCondition(checks, known, environment.StoredExpressions), matcher,
-		compiler.CompileCondition(nil, known, environment.StoredExpressions), compiler.CompileCondition(messages, known, environment.StoredExpressions), p.Spec.FailurePolicy, nil)
-	return &guard{p, matcher, validator}, validator.CompileError()
-}
-
 // Decide answers a question.
 func (e *Enforced) Decide(ctx context.Context, q Question) (Answer, error) {
 	at, subresource, err := e.resource(q.Kind)
 	if err != nil {
 		return Answer{}, err
 	}
+	q = q.complete(at)
 	attrs := authorizer.AttributesRecord{User: q.User, Verb: q.Verb, APIGroup: at.GroupVersion.Group, APIVersion: at.GroupVersion.Version,
 		Resource: strings.Split(at.Name, "/")[0], Subresource: subresource, Namespace: q.Namespace, Name: q.Name, ResourceRequest: true}
+	if q.Verb == verbs.Create && subresource == "" {
+		attrs.Name = "" // the name of a new object is not in its request
+	}
 	decision, reason, err := e.rbac.Authorize(ctx, attrs)
 	if decision != authorizer.DecisionAllow {
 		if err != nil {
@@ -205,11 +181,11 @@ func (e *Enforced) Decide(ctx context.Context, q Question) (Answer, error) {
 		}
 		return Answer{Decision: "Deny", Reason: reason}, nil
 	}
-	request := e.request(&attrs, at, q)
-	if request == nil {
+	seen := e.see(&attrs, at, q)
+	if seen == nil {
 		return Answer{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
 	}
-	return e.admission(ctx, request, reason, q.Object == nil && q.OldObject == nil)
+	return e.admission(ctx, seen, reason)
 }
 
 // allowedBy are the roles of the policy that a reason of RBAC names.
@@ -244,108 +220,4 @@ func (e *Enforced) resource(name string) (offline.Resource, string, error) {
 func (e *Enforced) Namespaced(name string) (bool, error) {
 	r, _, err := e.resource(name)
 	return r.Namespaced, err
-}
-
-// operations are what admission calls the verbs.
-var operations = map[string]admission.Operation{verbs.Create: admission.Create, verbs.Update: admission.Update, verbs.Patch: admission.Update,
-	verbs.Delete: admission.Delete, verbs.DeleteCollection: admission.Delete}
-
-// request is what admission sees; nil if the request is not admitted.
-func (e *Enforced) request(attrs authorizer.Attributes, at offline.Resource, q Question) *admission.VersionedAttributes {
-	operation, admitted := operations[q.Verb]
-	if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None {
-		operation, admitted = admission.Connect, true
-	}
-	if !admitted {
-		return nil
-	}
-	object, old := q.Object, q.OldObject
-	switch {
-	case operation == admission.Delete && old == nil:
-		object, old = nil, object
-	case operation == admission.Delete, operation == admission.Connect:
-		object = nil
-	case operation == admission.Create:
-		old = nil
-	}
-	body := func(content map[string]any) runtime.Object {
-		if content == nil {
-			return nil
-		}
-		return &unstructured.Unstructured{Object: content}
-	}
-	name := q.Name
-	for _, content := range []map[string]any{object, old} {
-		if metadata, ok := content["metadata"].(map[string]any); ok && name == "" && q.Verb != verbs.DeleteCollection {
-			name, _ = metadata["name"].(string)
-		}
-	}
-	record := admission.NewAttributesRecord(body(object), body(old), at.Body, attrs.GetNamespace(), name,
-		at.GroupVersion.WithResource(attrs.GetResource()), attrs.GetSubresource(), operation, nil, false, q.User)
-	versioned := &admission.VersionedAttributes{Attributes: record, VersionedKind: at.Body}
-	if object != nil {
-		versioned.VersionedObject = admission.NewLazyObject(body(object))
-	}
-	if old != nil {
-		versioned.VersionedOldObject = admission.NewLazyObject(body(old))
-	}
-	return versioned
-}
-
-// admission asks the policies. Without an object, a policy that matches decides only if it looks at none.
-func (e *Enforced) admission(ctx context.Context, request *admission.VersionedAttributes, reason string, blind bool) (Answer, error) {
-	var open Answer
-	for _, g := range e.guards {
-		if !g.constrains(request) {
-			continue
-		}
-		if blind && g.looksAtObject() {
-			if match := g.matcher.Match(ctx, request, nil, e.rbac); match.Matches || match.Error != nil {
-				open.Decision, open.By = "Conditional", append(open.By, e.originOf(g))
-				open.Messages = append(open.Messages, g.message())
-			}
-			continue
-		}
-		result := g.validator.Validate(ctx, request.GetResource(), request, nil, nil, celconfig.RuntimeCELCostBudget, e.rbac)
-		for _, d := range result.Decisions {
-			if d.Action == validating.ActionDeny {
-				return Answer{Decision: "Deny", Reason: d.Message, By: []string{e.originOf(g)}}, nil
-			}
-		}
-	}
-	if open.Decision != "" {
-		open.Reason = "it depends on the object: " + strings.Join(open.By, ", ")
-		return open, nil
-	}
-	return Answer{Decision: "Allow", Reason: reason, By: e.allowedBy(reason)}, nil
-}
-
-func (e *Enforced) originOf(g *guard) string {
-	return e.origins["ValidatingAdmissionPolicy /"+g.policy.Name]
-}
-
-// constrains reports whether a policy is about the resource and the operation.
-func (g *guard) constrains(request admission.Attributes) bool {
-	if g.policy.Spec.MatchConstraints == nil {
-		return false
-	}
-	return slices.ContainsFunc(g.policy.Spec.MatchConstraints.ResourceRules, func(r admissionv1.NamedRuleWithOperations) bool {
-		matcher := rules.Matcher{Rule: r.RuleWithOperations, Attr: request}
-		return matcher.Matches() && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, request.GetName()))
-	})
-}
-
-// message is what a policy says when it refuses.
-func (g *guard) message() string {
-	if n := len(g.policy.Spec.Validations); n > 0 {
-		return g.policy.Spec.Validations[n-1].Message
-	}
-	return ""
-}
-
-// looksAtObject reports whether any part of a policy reads an object.
-func (g *guard) looksAtObject() bool {
-	return slices.ContainsFunc(g.policy.Spec.Variables, func(v admissionv1.Variable) bool {
-		return strings.Contains(v.Expression, "object") || strings.Contains(v.Expression, "oldObject")
-	})
 }

@@ -30,7 +30,8 @@ const (
 )
 
 // Verify asks until every policy has refused its canary, over new connections, many times in a row. This is evidence
-// that all API servers enforce them, and not proof.
+// that all API servers enforce them, and not proof. A policy that was narrowed may still refuse its canary, so the
+// objects must also be as they were compiled.
 func (c *Cluster) Verify(ctx context.Context, result *compile.Result, done func(string)) error {
 	names := policyNames(result)
 	if len(names) == 0 {
@@ -55,7 +56,28 @@ func (c *Cluster) Verify(ctx context.Context, result *compile.Result, done func(
 		case <-time.After(pause):
 		}
 	}
+	if err := c.unchanged(ctx, result); err != nil {
+		return err
+	}
 	done(fmt.Sprintf("%d policies refused %d canaries in a row, each", len(names), row))
+	return nil
+}
+
+// unchanged is an error if the policies or bindings of a cluster are not as they were compiled.
+func (c *Cluster) unchanged(ctx context.Context, result *compile.Result) error {
+	objects, err := Objects(result.Policies)
+	if err != nil {
+		return err
+	}
+	for _, want := range objects {
+		have, err := c.at(want).Get(ctx, want.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("%s: %w", compile.Name(want), err)
+		}
+		if !compile.Same(want, have) {
+			return fmt.Errorf("%s is not as it was compiled: delete it, or let `proviso compile apply` repair it", compile.Name(want))
+		}
+	}
 	return nil
 }
 
