@@ -153,6 +153,22 @@ func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (gran
 	return grants
 }
 
+// onTheSide answers a question that is not about the request itself, such as that of an admission plugin. The request
+// does not use up a grant for one write by it, so such a grant does not count.
+func (g *Gate) onTheSide(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := g.Chain.Authorize(ctx, attrs)
+	snap := pinned(ctx)
+	if decision != authorizer.DecisionAllow || !verbs.IsWrite(attrs.GetVerb()) || snap == nil || !snap.Access.Has(attrs.GetUser(), requestctx.InstantOf(ctx)) {
+		return decision, reason, err
+	}
+	grants := g.Chain.Granted(ctx, attrs)
+	once := func(grant *access.Grant) bool { return grant.Request.Spec.Once }
+	if v := g.Decide(ctx, attrs); v.By == links.Access && slices.ContainsFunc(grants, once) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	return decision, reason, err
+}
+
 // AnnotationSinks names, in the audit event of a request that a rule with breakGlass made possible, the audit sinks
 // that get the event whatever their own rules say.
 const AnnotationSinks = accessv1alpha1.GroupName + "/sinks"

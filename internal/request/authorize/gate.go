@@ -200,7 +200,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 	case isCreateOfUpdate(ctx, attrs):
 		return h.gate.admit(ctx, holder, requestctx.Create, attrs)
 	default:
-		return h.Chain.Authorize(ctx, attrs)
+		return h.gate.onTheSide(ctx, attrs)
 	}
 }
 

@@ -190,6 +190,33 @@ func TestGrantsForOneWriteHere(t *testing.T) {
 	}
 }
 
+// TM-11: a question on the side does not use up a grant for one write, which is not an answer to it.
+func TestQuestionsOnTheSide(t *testing.T) {
+	for name, c := range map[string]struct {
+		once, twice, rbac bool
+		verb              string
+		want              authorizer.Decision
+	}{
+		"a grant":                   {verb: "update", want: authorizer.DecisionAllow},
+		"for one write":             {once: true, verb: "update", want: authorizer.DecisionNoOpinion},
+		"for one write, and a read": {once: true, verb: "get", want: authorizer.DecisionAllow},
+		"beside another grant":      {once: true, twice: true, verb: "update", want: authorizer.DecisionAllow},
+		"beside another right":      {once: true, rbac: true, verb: "update", want: authorizer.DecisionAllow},
+	} {
+		w := newUnionWorld(t, compilerOf(t)).grant("a", readMaps, writeMaps)
+		w.granted[0].Spec.Once = c.once
+		if c.twice {
+			w.grant("a", writeMaps)
+		}
+		if c.rbac {
+			w.rbac("a", writeMaps)
+		}
+		if got, _, _ := w.gate.InHandlers().Authorize(w.at(w.snapshot()), inA(c.verb)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TM-11: a request that is decided again says that a grant allows it by then.
 func TestGrantsOfALaterDecision(t *testing.T) {
 	for granted, by := range map[bool]string{true: "access", false: "rbac"} {

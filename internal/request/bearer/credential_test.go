@@ -88,6 +88,20 @@ func TestTwoCredentials(t *testing.T) {
 			t.Errorf("%s: %+v", name, b)
 		}
 	}
+	end := time.Unix(time.Now().Add(time.Hour).Unix(), 0)
+	for name, c := range map[string]struct {
+		common  string
+		endless bool
+	}{"of the user": {robot, false}, "of a proxy": {"proxy", true}} {
+		good := tokenOf(end.Unix())
+		b, ok := ask(t, asking, good, func(r *http.Request) {
+			header(r, good)
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: c.common}, NotAfter: end.Add(time.Hour)}}}
+		})
+		if !ok || !b.Until.Equal(end) || b.Endless != c.endless {
+			t.Errorf("a certificate %s: %v, %+v", name, ok, b)
+		}
+	}
 	soon := time.Now().Add(time.Minute)
 	for name, token := range map[string]string{"opaque": "abc", "without an end": "e30.e30.c2ln"} {
 		b, ok := ask(t, asking, token, func(r *http.Request) {

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,8 +16,9 @@ import (
 	"proviso.dev/proviso/internal/request/denial"
 )
 
-// reshapes refuses to remove a field from the schema of a custom resource if a rule denies the caller something about
-// its objects: the server would no longer show the field to the rule, and the caller could add it back afterwards.
+// reshapes refuses to remove a field from the schema of a custom resource, or to change its kind, if a rule denies the
+// caller something about its objects: the server would no longer show the field to the rule, or find the rule by the
+// kind, and the caller could put it back afterwards.
 func (c *cause) reshapes(ctx context.Context) error {
 	rules := c.snapshot().Rules
 	namespaces := append([]string{""}, rules.DeniesIn(c.GetUserInfo())...)
@@ -44,9 +46,23 @@ func (c *cause) reshapes(ctx context.Context) error {
 	return nil
 }
 
+// renamed reports whether the objects are of another kind after the change, so rules that name the kind miss them. The
+// API server accepts that of a definition whose status says that it is not established, and shows the kind that the
+// status names.
+func renamed(was, is *apiextensions.CustomResourceDefinition) bool {
+	return kindOf(was) != kindOf(is) || was.Spec.Names.Kind != is.Spec.Names.Kind
+}
+
+// kindOf returns the kind that is served.
+func kindOf(d *apiextensions.CustomResourceDefinition) string {
+	return cmp.Or(d.Status.AcceptedNames.Kind, d.Spec.Names.Kind)
+}
+
 // hiddenBy returns a field that a version keeps now and would drop after the change; empty if there is none.
 func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
 	switch {
+	case renamed(was, is):
+		return "the kind " + kindOf(was)
 	case unpruned(was) && !unpruned(is):
 		return "every field without a schema"
 	case is.Spec.Conversion != nil && is.Spec.Conversion.Strategy == apiextensions.WebhookConverter && !equality.Semantic.DeepEqual(was.Spec.Conversion, is.Spec.Conversion):

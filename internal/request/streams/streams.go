@@ -150,7 +150,7 @@ func (s *Streams) follows(holder *requestctx.State) bool {
 	return false
 }
 
-// byGrant reports whether an access grant may have allowed the request: whoever revokes it ends what it has opened. Of a
+// byGrant reports whether an access grant may have allowed the request: revoking it ends what it has opened. Of a
 // connection, the check for create comes later and may be by a grant, too.
 func byGrant(holder *requestctx.State) bool {
 	if holder.By(requestctx.Request) == links.Access {
