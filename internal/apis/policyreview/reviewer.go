@@ -109,6 +109,10 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 				d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
 				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
 			default:
+				if open := r.byCaller(ctx, asked); len(open) > 0 {
+					certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(open, rulesBehind(ctx, r.Indexed, asked)))
+					continue
+				}
 				halves = halves || len(verbs) > 1 && v.Answer == authorize.Unanswered
 				return ruleset.Never
 			}
