@@ -13,9 +13,9 @@ import (
 )
 
 // byCaller are the conditions that decide whether a request that is refused to a subject is allowed to someone whom the
-// subject stands for: a member of the group, or the user with a UID, further groups and extra. Where conditions fold, one
-// that depends on the caller counts against the subject, since its caller is not known. A real caller is known, and to
-// them it need not apply. None if the request is refused to all of them.
+// subject stands for: a member of the group, or the user with a UID, further groups and extra. Where conditions fold,
+// one that depends on the caller counts against the subject, whose caller is not known. To a real caller it need not
+// apply. None if the request is refused to all of them.
 func (r *Reviewer) byCaller(ctx context.Context, attrs authorizer.Attributes) (conditions []authz.Condition) {
 	seen := r.Gate.Unseen(attrs) == nil
 	for _, link := range r.Indexed.Links() {

@@ -72,7 +72,7 @@ func TestWhoCanEqualsBruteForce(t *testing.T) {
 	}
 }
 
-// dependsOnCaller reports whether a subject is listed with a condition on its caller, of whom brute force knows nothing.
+// dependsOnCaller reports whether a subject is listed with a condition on its caller, whom brute force does not know.
 func dependsOnCaller(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) bool {
 	userName, groupName := names(subject)
 	return slices.ContainsFunc(s.Conditional, func(one authz.ConditionalSubject) bool {
