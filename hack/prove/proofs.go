@@ -111,13 +111,13 @@ $GO tool cover -html=coverage.out -o coverage.html`},
 $TEST -count=1 -run TestStoredFieldsOfReleases ./internal/apis/registry
 $TEST -count=1 -run TestKeepRelease ./test/e2e`},
 	{"rolling", "minutes", "replicas of this release and of a later one, which knows one more field, serve one etcd side by side", binaries, nil,
-		`mkdir -p dist/later
+		`mkdir -p dist/_later
 types=$PWD/api/policy/v1alpha1/fieldpermission.go
-sed 's|^type FieldPermissionSpec struct {|&\n\tLater string \x60json:"later,omitempty"\x60|' "$types" >dist/later/fieldpermission.go
-grep -q later,omitempty dist/later/fieldpermission.go
-printf '{"Replace": {"%s": "%s"}}' "$types" "$PWD/dist/later/fieldpermission.go" >dist/later/overlay.json
-$GO build -overlay dist/later/overlay.json -o dist/later/proviso ./cmd/proviso
-PROVISO_NEWER=$PWD/dist/later/proviso $TEST -count=1 -timeout 30m -v -run 'TestRollingUpgrade$' ./test/e2e`},
+sed 's|^type FieldPermissionSpec struct {|&\n\tLater string \x60json:"later,omitempty"\x60|' "$types" >dist/_later/fieldpermission.go
+grep -q later,omitempty dist/_later/fieldpermission.go
+printf '{"Replace": {"%s": "%s"}}' "$types" "$PWD/dist/_later/fieldpermission.go" >dist/_later/overlay.json
+$GO build -overlay dist/_later/overlay.json -o dist/_later/proviso ./cmd/proviso
+PROVISO_NEWER=$PWD/dist/_later/proviso $TEST -count=1 -timeout 30m -v -run 'TestRollingUpgrade$' ./test/e2e`},
 	{"explorer-shots", "1 min", "(a chore) take the pictures of the explorer in the guide again", chromium, nil,
 		`PROVISO_SHOTS=$PWD/docs/img $GO -C test/browser test -count=1 -timeout 15m -run TestExplorer ./...`},
 
