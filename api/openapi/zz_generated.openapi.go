@@ -490,7 +490,7 @@ func schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKinds limits what is granted to these resources, as in rules of Policy: pods, pods/exec, deployments.apps or Deployment.",
+							Description: "resourceKinds limits what is granted to these resources, as in rules of Policy: pods, pods/exec, deployments.apps or Deployment. A custom resource is named with its group: widgets.example.com.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +53,12 @@ func newAccessWorld(t *testing.T, s *instance, namespace string) *accessWorld {
 	if _, err := w.core.RbacV1().ClusterRoleBindings().Create(t.Context(), bound, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	w.await("the leads to be bound", func() (bool, error) {
+		review, err := w.core.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "lead", Groups: []string{namespace + "-leads"}, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "approve", Group: access.GroupName, Resource: "accessrules"},
+		}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed, err
+	})
 	return w
 }
 

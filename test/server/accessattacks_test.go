@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,5 +65,26 @@ func TestRoleAndNamespaceOfAGrant(t *testing.T) {
 	}
 	if got := reads.get(path).code; got != http.StatusForbidden {
 		t.Errorf("a namespace that was made again: %d", got)
+	}
+}
+
+// TM-10: a name that could come to mean another resource is refused, whether or not it is served; with its group it is
+// not.
+func TestRequestsNameTheirGroup(t *testing.T) {
+	t.Parallel()
+	w := newAccessWorld(t, bare.get(t), "ac-k")
+	w.rule(t, "ac-k", nil)
+	for entry, ok := range map[string]bool{"pods": true, "Deployment": true, "deployments.apps": true, "*": true, "gizmos.example.com": true, "gizmos": false, "Gizmo": false} {
+		made, err := w.ask(t, w.oncall("ack-alice"), "ac-k", func(s *access.AccessRequestSpec) { s.ResourceKinds = []string{"configmaps", entry} })
+		switch {
+		case ok && err != nil:
+			t.Errorf("%s: %v", entry, err)
+		case ok:
+			if err := w.requests(w.instance.admin).Delete(t.Context(), made.Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		case !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.resourceKinds[1]"):
+			t.Errorf("%s: %v", entry, err)
+		}
 	}
 }

@@ -57,7 +57,7 @@ type AccessRequestSpec struct {
 	Verbs []string `json:"verbs,omitempty"`
 
 	// resourceKinds limits what is granted to these resources, as in rules of Policy: pods, pods/exec, deployments.apps
-	// or Deployment.
+	// or Deployment. A custom resource is named with its group: widgets.example.com.
 	// +optional
 	// +listType=set
 	ResourceKinds []string `json:"resourceKinds,omitempty"`

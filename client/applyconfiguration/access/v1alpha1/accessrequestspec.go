@@ -22,7 +22,7 @@ type AccessRequestSpecApplyConfiguration struct {
 	// verbs limits what is granted to these verbs.
 	Verbs []string `json:"verbs,omitempty"`
 	// resourceKinds limits what is granted to these resources, as in rules of Policy: pods, pods/exec, deployments.apps
-	// or Deployment.
+	// or Deployment. A custom resource is named with its group: widgets.example.com.
 	ResourceKinds []string `json:"resourceKinds,omitempty"`
 	// resourceNames limits what is granted to objects with these names.
 	ResourceNames []string `json:"resourceNames,omitempty"`
