@@ -126,7 +126,7 @@ func plainValue(v any) any {
 				out[k] = plainToken(token)
 			case k == "resourceRules" || k == "nonResourceRules":
 				out[k] = sorted(plainValue(inner)) // in the order in which the server has learnt of the caller's bindings
-			case k == "causes":
+			case k == "causes" || k == "managedFields":
 				out[k] = sorted(plainValue(inner)) // managers are in the order of their times
 			case k == "message" && isText && strings.HasPrefix(token, applyConflicts):
 				lines := strings.Split(plain(token[len(applyConflicts):]), "\n") // the same
