@@ -60,6 +60,8 @@ func (u *Universe) imagine(h *Host) {
 		main, sub, _ := strings.Cut(name.Resource, "/")
 		var of []schema.GroupResource
 		switch {
+		case name.Resource == "*" && !u.serves(name.Group):
+			of = []schema.GroupResource{name} // whatever will be served there
 		case main == "*" && sub == "" || sub == "*":
 			continue // it names nothing by itself
 		case main == "*":
@@ -75,6 +77,12 @@ func (u *Universe) imagine(h *Host) {
 			add(u.like(gr, sub))
 		}
 	}
+}
+
+// serves reports whether something is served in a group, or asked about; everything is in "*".
+func (u *Universe) serves(group string) bool {
+	of := func(r plan.Resource) bool { return group == "*" || r.Group == group }
+	return slices.ContainsFunc(u.Resources, of) || slices.ContainsFunc(u.Virtual, of)
 }
 
 // like is a resource that rules name: a subresource is in a namespace as its resource is. What is asked about it is not

@@ -32,7 +32,11 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 	if out.Unknown, err = unknown(ctx, before, after); err != nil {
 		return nil, err
 	}
-	out.Unknown = append(out.Unknown, later(in.Before, in.After, time.Now())...)
+	asking, err := askingLines(before, after)
+	if err != nil {
+		return nil, err
+	}
+	out.Unknown = append(append(out.Unknown, asking...), later(in.Before, in.After, time.Now())...)
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

@@ -49,15 +49,16 @@ kind: FieldPermission
 metadata: {name: data}
 spec: {resources: [configmaps], field: .data, permission: example.com/data, exclusive: true}`
 	for name, test := range map[string]struct{ before, after, want string }{
-		"impersonation of users":       {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [""], resources: [users]}`), "bob impersonate users"},
-		"impersonation of groups by *": {role("r", "", ""), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [groups]}`), "bob impersonate groups"},
-		"impersonation of extra":       {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [authentication.k8s.io], resources: [userextras/scope]}`), "bob impersonate userextras/scope"},
-		"signers":                      {role("r", "", ""), role("r", "", `{verbs: [approve], apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [a/b]}`), "bob approve signers"},
-		"finalizers":                   {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [apps], resources: ["*/finalizers"]}`), "bob update deployments/finalizers"},
-		"a subresource nobody serves":  {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [""], resources: [pods/unheardof]}`), "bob update pods/unheardof"},
-		"a resource nobody serves":     {role("r", "", ""), role("r", "", `{verbs: [use], apiGroups: [policy], resources: [podsecuritypolicies]}`), "bob use podsecuritypolicies"},
-		"escalate and bind":            {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), role("r", "", `{verbs: ["*"], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), "bob bind roles"},
-		"verbs that nobody names":      {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [""], resources: [pods]}`), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [pods]}`), "bob unsafe-delete-ignore-read-errors pods"},
+		"impersonation of users":             {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [""], resources: [users]}`), "bob impersonate users"},
+		"impersonation of groups by *":       {role("r", "", ""), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [groups]}`), "bob impersonate groups"},
+		"impersonation of extra":             {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [authentication.k8s.io], resources: [userextras/scope]}`), "bob impersonate userextras/scope"},
+		"signers":                            {role("r", "", ""), role("r", "", `{verbs: [approve], apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [a/b]}`), "bob approve signers"},
+		"finalizers":                         {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [apps], resources: ["*/finalizers"]}`), "bob update deployments/finalizers"},
+		"a subresource nobody serves":        {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [""], resources: [pods/unheardof]}`), "bob update pods/unheardof"},
+		"a resource nobody serves":           {role("r", "", ""), role("r", "", `{verbs: [use], apiGroups: [policy], resources: [podsecuritypolicies]}`), "bob use podsecuritypolicies"},
+		"escalate and bind":                  {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), role("r", "", `{verbs: ["*"], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), "bob bind roles"},
+		"verbs that nobody names":            {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [""], resources: [pods]}`), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [pods]}`), "bob unsafe-delete-ignore-read-errors pods"},
+		"a group of which nothing is served": {role("r", "", ""), role("r", "", `{verbs: [get], apiGroups: [example.com], resources: ["*"]}`), "bob get *"},
 		"an aggregated role": {rbac + "kind: ClusterRole\nmetadata: {name: r}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {part: \"yes\"}}]}",
 			rbac + "kind: ClusterRole\nmetadata: {name: r}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {part: \"yes\"}}]}\n---\n" + role("part", `, labels: {part: "yes"}`, `{verbs: [get], apiGroups: [""], resources: [secrets]}`), "bob get secrets"},
 		"a protected attribute":  {role("r", "", ""), role("r", "", "") + "\n---\n" + attribute, "ClusterProtectedAttribute env is new"},
@@ -87,6 +88,39 @@ spec: {resources: [configmaps], field: .data, permission: example.com/data, excl
 				if want == "" && len(said) > 0 || want != "" && !slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, want) }) {
 					t.Errorf("forth %v: %q is not in %q", forth, want, said)
 				}
+			}
+		})
+	}
+}
+
+// TR-18, TM-9: what can be asked for is said, and by whom; so is a change of the role that can be asked for.
+func TestPlanSaysWhatCanBeAskedFor(t *testing.T) {
+	rule := func(more string) string {
+		return `apiVersion: access.proviso.dev/v1alpha1
+kind: AccessRule
+metadata: {name: on-call}
+spec:
+  subjects: {userNames: [bob], groupNames: [ops]}
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+  namespaces: [prod]
+  maxDurationSeconds: 600
+  approvals: {count: 1, subjects: {groupNames: [leads]}}` + more
+	}
+	none, some := role("r", "", ""), role("r", "", `{verbs: [get], apiGroups: [""], resources: [secrets]}`)
+	for name, test := range map[string]struct{ before, after, want string }{
+		"a new rule":     {none, none + "\n---\n" + rule(""), `AccessRule on-call is new: bob, group ops may ask for ClusterRole "r" in namespaces prod`},
+		"a rule is gone": {none + "\n---\n" + rule(""), none, `AccessRule on-call is gone: bob, group ops may no longer ask for ClusterRole "r" by it, and what it granted ends`},
+		"another rule":   {none + "\n---\n" + rule(""), none + "\n---\n" + rule("\n  specialVerbs: true"), `AccessRule on-call changes: who may ask for ClusterRole "r" by it may change, and so may where, for how long, and with whose approval`},
+		"another role":   {none + "\n---\n" + rule(""), some + "\n---\n" + rule(""), `ClusterRole "r" changes: bob, group ops may ask for it by AccessRule on-call, and get other rights than before`},
+		"the same":       {some + "\n---\n" + rule(""), some + "\n---\n" + rule(""), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, err := Compare(t.Context(), documents(t, test.before), documents(t, test.after), "master")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(report.Unknown, "\n"); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}
