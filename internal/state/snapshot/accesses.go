@@ -126,7 +126,7 @@ func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 	for _, r := range Of[*accessv1alpha1.AccessRule](a.rules) {
 		if policycodec.Quarantined(r) == "" {
 			in.Rules = append(in.Rules, r)
-			a.roles[roleOf(r.Spec.RoleRef)] = nil
+			a.roles[RoleOf(r.Spec.RoleRef)] = nil
 		}
 	}
 	if len(in.Rules) == 0 || roles == nil {
@@ -152,7 +152,8 @@ func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 	return access.Build(in)
 }
 
-func roleOf(ref accessv1alpha1.AccessRoleRef) ruleset.RoleRef {
+// RoleOf is the role that an AccessRule names.
+func RoleOf(ref accessv1alpha1.AccessRoleRef) ruleset.RoleRef {
 	if ref.ClusterRole() {
 		return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: ref.Name}
 	}

@@ -2,13 +2,14 @@ package policychange
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/access"
-	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -33,9 +34,9 @@ func askingLines(before, after *offline.Host) (lines []string, err error) {
 		switch {
 		case !still:
 			lines = append(lines, fmt.Sprintf("AccessRule %s is gone: %s may no longer ask for %s by it, and what it granted ends", name, askers(r), role))
-		case !reflect.DeepEqual(r.Spec, other.Spec):
+		case !equality.Semantic.DeepEqual(r.Spec, other.Spec):
 			lines = append(lines, fmt.Sprintf("AccessRule %s changes: who may ask for %s by it may change, and so may where, for how long, and with whose approval", name, access.RoleName(other.Spec.RoleRef)))
-		case !reflect.DeepEqual(roles[0][name], roles[1][name]):
+		case !equality.Semantic.DeepEqual(roles[0][name], roles[1][name]):
 			lines = append(lines, fmt.Sprintf("%s changes: %s may ask for it by AccessRule %s, and get other rights than before", role, askers(r), name))
 		}
 	}
@@ -48,17 +49,25 @@ func askingLines(before, after *offline.Host) (lines []string, err error) {
 	return lines, nil
 }
 
-// contentOf are the rules of a role as it counts; nil if there is no such role.
+// contentOf returns the rules that a role has in effect; nil if it does not exist.
 func contentOf(h *offline.Host, ref accessv1alpha1.AccessRoleRef) any {
-	role := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: ref.Namespace, Name: ref.Name}
-	if ref.ClusterRole() {
-		role = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: ref.Name}
-	}
-	d := h.Snapshot().Rules.Definition(role)
+	d := h.Snapshot().Rules.Definition(snapshot.RoleOf(ref))
 	if d == nil {
 		return nil
 	}
 	return []any{d.RBAC, d.Policy}
+}
+
+// bound leaves out roles that nobody is bound to, if users may ask for them: so they have an effect.
+func bound(h *offline.Host, roles []plan.Written) ([]plan.Written, error) {
+	rules, err := h.Files().Objects(snapshot.AccessRules)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(roles, func(w plan.Written) bool {
+		gives := func(r *accessv1alpha1.AccessRule) bool { return snapshot.RoleOf(r.Spec.RoleRef) == w.Role }
+		return len(h.Snapshot().Rules.BindingsOf(w.Role)) == 0 && slices.ContainsFunc(snapshot.Of[*accessv1alpha1.AccessRule](rules), gives)
+	}), nil
 }
 
 // askers names those who may ask by a rule.

@@ -28,7 +28,11 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 	if err != nil {
 		return nil, err
 	}
-	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	written, err := bound(after, rolesOf(change))
+	if err != nil {
+		return nil, err
+	}
+	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
 	if out.Unknown, err = unknown(ctx, before, after); err != nil {
 		return nil, err
 	}

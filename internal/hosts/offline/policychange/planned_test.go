@@ -119,8 +119,8 @@ spec:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(report.Unknown, "\n"); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
+			if got := strings.Join(report.Unknown, "\n"); got != test.want || len(report.WithoutEffect) > 0 {
+				t.Errorf("%q and %v without effect, want %q", got, report.WithoutEffect, test.want)
 			}
 		})
 	}
