@@ -65,7 +65,7 @@ func (s roles) Create(_ context.Context, _ string, obj, out runtime.Object, _ ui
 	return nil
 }
 
-// TR-15: whoever may read the policy of a namespace does not see what it was in an earlier namespace of that name.
+// TR-15: readers of the policy of a namespace do not see the policy of an earlier namespace of that name.
 func TestHistoryOfAnEarlierNamespace(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pv")
 	if err != nil {

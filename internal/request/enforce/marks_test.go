@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// PO-20: a label or an annotation by which a controller deletes the object is refused to a caller who is denied that.
+// PO-20: callers to whom a rule denies the delete cannot set a label or an annotation that has a controller delete it.
 func TestMarks(t *testing.T) {
 	kinds := []string{"secrets", "apiservices", "leases", "flowschemas", "ipaddresses"}
 	w := newEffectsWorld(t, map[string][]rule{

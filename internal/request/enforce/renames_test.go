@@ -33,12 +33,12 @@ func TestRenamingAKind(t *testing.T) {
 		sub      string
 		refused  bool
 	}{
-		"in the spec":              {definition("Widget", "Widget"), definition("Gadget", "Widget"), "", true},
-		"in the status":            {definition("Widget", "Widget"), definition("Widget", "Gadget"), "status", true},
-		"in a spec that is new":    {definition("Widget", ""), definition("Gadget", ""), "", true},
-		"the same":                 {definition("Widget", "Widget"), definition("Widget", "Widget"), "", false},
-		"a status that is new":     {definition("Widget", ""), definition("Widget", "Widget"), "status", false},
-		"a status that is no more": {definition("Widget", "Widget"), definition("Widget", ""), "status", false},
+		"in the spec":             {definition("Widget", "Widget"), definition("Gadget", "Widget"), "", true},
+		"in the status":           {definition("Widget", "Widget"), definition("Widget", "Gadget"), "status", true},
+		"in a spec that is new":   {definition("Widget", ""), definition("Gadget", ""), "", true},
+		"the same":                {definition("Widget", "Widget"), definition("Widget", "Widget"), "", false},
+		"a status that is new":    {definition("Widget", ""), definition("Widget", "Widget"), "status", false},
+		"a status without a kind": {definition("Widget", "Widget"), definition("Widget", ""), "status", false},
 	} {
 		for _, who := range []string{"una", "ada", "free"} {
 			attrs := admission.NewAttributesRecord(c.new, c.old, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", c.old.Name,
