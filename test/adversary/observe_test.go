@@ -73,6 +73,22 @@ func (d *doing) ask() game.Ask {
 	return a
 }
 
+// may asks the oracle. Of requests made at the same time nobody knows which came first: what was so before them counts
+// as much as what is so after them, if one of them deletes a namespace with its policy.
+func (g *table) may(who game.Who, ask game.Ask) (bool, game.Answer) {
+	may, answer := g.party.May(who, ask)
+	if may || g.earlier == nil {
+		return may, answer
+	}
+	now := g.oracle.Gone
+	g.oracle.Gone = g.earlier
+	defer func() { g.oracle.Gone = now }()
+	if may, was := g.party.May(who, ask); may || answer == game.Deny {
+		return may, was
+	}
+	return false, answer
+}
+
 // succeeded checks that what went through was allowed.
 func (g *table) succeeded(d *doing) {
 	if !d.passed() {
@@ -85,7 +101,7 @@ func (g *table) succeeded(d *doing) {
 			resource = "serviceaccounts"
 			ns, name, _ = strings.Cut(rest, ":")
 		}
-		if may, answer := g.party.May(d.actor, game.Ask{Verb: "impersonate", Resource: resource, NS: ns, Name: name}); !may {
+		if may, answer := g.may(d.actor, game.Ask{Verb: "impersonate", Resource: resource, NS: ns, Name: name}); !may {
 			g.report("allowed", "impersonate "+resource, "%s acts as %s: %v", d.actor.User, d.caller.as, answer)
 		}
 	}
@@ -94,7 +110,7 @@ func (g *table) succeeded(d *doing) {
 		asks[0].Verb = "create"
 	}
 	for _, a := range asks {
-		if may, answer := g.party.May(d.who, a); !may {
+		if may, answer := g.may(d.who, a); !may {
 			g.report("allowed", a.Verb+" "+d.Resource, "%s %ss %s %s/%s, answered with %d: %v", d.who.User, a.Verb, d.Resource, d.NS, d.Name, d.answer.code, answer)
 		}
 	}
@@ -116,10 +132,10 @@ func (g *table) told(d *doing) {
 		}
 		seen := false
 		for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "deletecollection", "create"} {
-			may, _ := g.party.May(d.who, game.Ask{Verb: verb, Resource: p.Resource, NS: p.NS, Name: p.Name, Old: g.prey[i]})
+			may, _ := g.may(d.who, game.Ask{Verb: verb, Resource: p.Resource, NS: p.NS, Name: p.Name, Old: g.prey[i]})
 			seen = seen || may
 		}
-		if granular, _ := g.party.May(d.who, game.Ask{Verb: "granular", Resource: p.Resource, NS: p.NS, Name: p.Name}); !seen && !granular {
+		if granular, _ := g.may(d.who, game.Ask{Verb: "granular", Resource: p.Resource, NS: p.NS, Name: p.Name}); !seen && !granular {
 			g.report("read", p.Resource, "%s is told %s by a %s of %s (%d)", d.who.User, p.Ref(), d.Verb, d.Resource, d.answer.code)
 		}
 	}
@@ -187,7 +203,7 @@ func orphaned(before, after map[string]any, all []*doing) bool {
 // way (PO-20).
 func (g *table) somebody(all []*doing, ask game.Ask) bool {
 	return slices.ContainsFunc(all, func(d *doing) bool {
-		may, answer := g.party.May(d.who, ask)
+		may, answer := g.may(d.who, ask)
 		if d.who.User != d.actor.User && !strings.HasPrefix(d.As, "token:") {
 			return may || answer != game.Deny
 		}
@@ -208,7 +224,7 @@ func (g *table) guarded(ref game.Ref, before, after map[string]any, all []*doing
 	for _, f := range g.c.Fields {
 		if a, b := f.Value(before), f.Value(after); f.Covers(ref.Resource) && !reflect.DeepEqual(a, b) {
 			ask := game.Ask{Verb: "granular:" + f.Permission, Resource: ref.Resource, NS: ref.NS, Name: ref.Name}
-			if !slices.ContainsFunc(all, func(d *doing) bool { may, _ := g.party.May(d.who, ask); return may }) {
+			if !slices.ContainsFunc(all, func(d *doing) bool { may, _ := g.may(d.who, ask); return may }) {
 				g.report("field", f.Path, "%s of %s went from %v to %v by %s, who does not hold %s", f.Path, ref, a, b, names(all), f.Permission)
 			}
 		}

@@ -85,6 +85,8 @@ type table struct {
 	// policyWritten: somebody has changed policy, namespaces or definitions.
 	policyWritten bool
 	before        map[string]bool
+	// earlier are the namespaces that were gone before requests that are made at the same time.
+	earlier map[string]bool
 }
 
 // play runs a case and tells what it found, and what was done.
@@ -150,6 +152,10 @@ func (g *table) steps(steps []game.Step) {
 	}
 	if len(all) == 0 {
 		return
+	}
+	if len(all) > 1 {
+		g.earlier = maps.Clone(g.oracle.Gone)
+		defer func() { g.earlier = nil }()
 	}
 	var wg sync.WaitGroup
 	for _, d := range all {
