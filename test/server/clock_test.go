@@ -1,10 +1,7 @@
 package server
 
 import (
-	"context"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"proviso.dev/proviso/internal/hosts/apiserver"
-	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/timekeeper"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // hands are those of a clock that a test sets.
@@ -48,16 +45,7 @@ func (h *hands) set(ahead time.Duration) {
 // there is one.
 func sharedEtcd(t *testing.T) func(beside *instance, h *hands, configure ...func(*apiserver.Options)) func(*apiserver.Options) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	return func(beside *instance, h *hands, configure ...func(*apiserver.Options)) func(*apiserver.Options) {
 		return func(o *apiserver.Options) {
 			useEtcd(o, etcd)

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,22 +18,13 @@ import (
 	"proviso.dev/proviso/internal/features/fieldpermissions"
 	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/hosts/apiserver"
-	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // FP-18: a definition is replaced while field permissions are switched off, and loses what it declared. With the gate
 // on again it still guards, and says so until somebody who may repeats or removes it.
 func TestDeclarationsOutliveTheGate(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	stored, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints()})
 	if err != nil {
 		t.Fatal(err)

@@ -17,22 +17,14 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 	"proviso.dev/proviso/test/inprocess"
 )
 
 // SV-14: of servers on one etcd, one with another PKI does not start, one with another master namespace is not ready
 // and serves nobody, --agree turns that round, and one that stops gives its lease back.
 func TestReplicas(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	// join makes a server a replica, with the PKI of another one if there is one.
 	join := func(beside *instance, configure ...func(*apiserver.Options)) func(*apiserver.Options) {
 		return func(o *apiserver.Options) {

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,9 +20,9 @@ import (
 
 	"proviso.dev/proviso/internal/engine/revision"
 	"proviso.dev/proviso/internal/hosts/apiserver"
-	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // slowWatches delays every piece of what watches of the server on itself bring, and now and then lets one end or be
@@ -152,16 +151,7 @@ func TestRevisionsAcrossReplicas(t *testing.T) {
 	if err != nil {
 		tries = 30
 	}
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	join := func(o *apiserver.Options) {
 		useEtcd(o, etcd)
 		o.Give("controllers", "data-dir", "etcd-servers")

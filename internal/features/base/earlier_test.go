@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,12 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"proviso.dev/proviso/internal/features/feature"
-	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // TestErasOfANamespace is what is known of when a namespace began.
@@ -67,16 +65,7 @@ func (s roles) Create(_ context.Context, _ string, obj, out runtime.Object, _ ui
 
 // TR-15: readers of the policy of a namespace do not see the policy of an earlier namespace of that name.
 func TestHistoryOfAnEarlierNamespace(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	j := journal.New(journal.Config{Connect: func() (*clientv3.Client, error) { return clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints()}) }, Prefix: "/registry", Entries: 100})
 	t.Cleanup(j.Close)
 	client, err := j.Client()

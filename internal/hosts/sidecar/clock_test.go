@@ -1,9 +1,6 @@
 package sidecar
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
-	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/state/timekeeper"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // hands are those of a clock that a test sets.
@@ -47,16 +44,7 @@ type timed struct {
 // beside makes sidecars on one etcd, as settings that name its address have it.
 func beside(t *testing.T) func(text string, ahead time.Duration, agree bool) *timed {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pv") // the path of a unix socket is limited to 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	return func(text string, ahead time.Duration, agree bool) *timed {
 		t.Helper()
 		one := &timed{hands: &hands{Hands: timekeeper.Machine(), ahead: ahead}}

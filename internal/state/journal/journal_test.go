@@ -3,8 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // stored is a storage of one object, which does as the test says.
@@ -88,16 +86,7 @@ func update(verbs ...string) storage.UpdateFunc {
 // is not; one of which nobody knows whether it was made is, without a revision; and what cannot be written to the
 // journal is not made.
 func TestJournal(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
+	etcd := etcdtest.Start(t)
 	connect := func() (*clientv3.Client, error) { return clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints()}) }
 	j := New(Config{Connect: connect, Prefix: "/registry", Entries: 6})
 	t.Cleanup(j.Close)

@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
-	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // place is an etcd that the test can take away.
@@ -34,21 +32,7 @@ func (p *place) Transformer(schema.GroupResource) (value.Transformer, bool) {
 
 func start(t *testing.T) *place {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	etcd, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(etcd.Close)
-	client, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := etcdtest.Client(t)
 	return &place{client: client, transform: identity.NewEncryptCheckTransformer()}
 }
 

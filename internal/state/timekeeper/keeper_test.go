@@ -3,8 +3,6 @@ package timekeeper
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // patient bounds what must happen; no test waits for it to pass.
@@ -37,28 +35,6 @@ func (s *set) to(ahead time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
-}
-
-func etcd(t *testing.T) *clientv3.Client {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "pv") // the path of a unix socket is limited to 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = client.Close()
-		server.Close()
-		_ = os.RemoveAll(dir)
-	})
-	return client
 }
 
 // follow starts a server at the board; what it returns ends it.
@@ -96,7 +72,7 @@ func await(t *testing.T, what string, k *Keeper, doubt string) {
 // TM-4: a clock that was set back is not trusted, across restarts and on other servers, until it has caught up; --agree
 // ends that. One that was not compared yet is not trusted either.
 func TestClockSetBack(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	at := func(id string) Board { return Board{Client: client, Prefix: "/registry", ID: id, Host: "host-" + id} }
 	hands := newSet(time.Hour)
 	k := New(hands, DefaultSkew)
@@ -135,7 +111,7 @@ func TestClockSetBack(t *testing.T) {
 // TM-4: of two servers whose clocks are apart neither is trusted, until they are in step, or one leaves. One that is
 // known to be wrong is none to compare with.
 func TestClocksApart(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	join := func(id string, hands *set) (*Keeper, func()) {
 		k := New(hands, DefaultSkew)
 		return k, follow(t, k, Board{Client: client, Prefix: "registry", ID: id, Host: "host-" + id})

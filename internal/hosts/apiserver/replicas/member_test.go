@@ -12,33 +12,11 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // patient bounds what must happen; no test waits for it to pass.
 const patient = 4 * time.Minute
-
-func etcd(t *testing.T) *clientv3.Client {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "pv") // the path of a unix socket is limited to 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := localetcd.Start(context.Background(), localetcd.Config{Dir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = client.Close()
-		server.Close()
-		_ = os.RemoveAll(dir)
-	})
-	return client
-}
 
 type replica struct {
 	*Member
@@ -102,7 +80,7 @@ func keys(signing string, accepted ...string) Trust {
 
 // SV-14: gates and the master namespace are agreed on in a record.
 func TestSettingsAreAgreedOn(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	gates := map[string]bool{"A": true, "B": true}
 	first := join(t, client, "/registry", Config{ID: "first", Settings: Settings{MasterNamespace: "master", Gates: gates}}, Trust{})
 	if first.joined != nil || first.Agreed() != nil {
@@ -162,7 +140,7 @@ func TestSettingsAreAgreedOn(t *testing.T) {
 
 // SV-14: a replica that nobody else's users could log in to does not start; rotation step by step stays possible.
 func TestTrustIsShared(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	for _, test := range []struct {
 		name   string
 		others []Trust
@@ -210,7 +188,7 @@ func TestTrustIsShared(t *testing.T) {
 // A replica that leaves is no longer asked, one whose file changes shows what it accepts now, one that is its own
 // successor is not held up by itself.
 func TestTrustFollows(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	first := join(t, client, "/r", Config{ID: "first"}, cas("a"))
 	first.leave()
 	path := filepath.Join(t.TempDir(), "ca")

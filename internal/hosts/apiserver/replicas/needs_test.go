@@ -9,12 +9,14 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"proviso.dev/proviso/test/etcdtest"
 )
 
 // TR-6: while a replica runs that does not know rules which are not enforced, none can be stored; while there are any,
 // a release that does not know them does not serve, whether it knows of needs or not.
 func TestNeeds(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	ctx := context.Background()
 	settings := Settings{MasterNamespace: "master", Gates: map[string]bool{"A": true}}
 	record := func() (text string) {
@@ -99,7 +101,7 @@ func TestNeeds(t *testing.T) {
 // PO-25: while a replica runs that does not know a field, the field is not needed, so it is not stored. While it is
 // stored, a release that does not know it does not serve. An entry from before fields were named knows none of them.
 func TestFieldsAreNeeded(t *testing.T) {
-	client := etcd(t)
+	client := etcdtest.Client(t)
 	ctx := context.Background()
 	settings := Settings{MasterNamespace: "master", Gates: map[string]bool{}}
 	a := join(t, client, "/fields", Config{ID: "a", Settings: settings, Knows: Known("Policy.note", "Policy.other")}, Trust{})
