@@ -54,6 +54,11 @@ $GO run ./hack/deeds dist/deeds.log`},
 		[]variable{{"UPSTREAMFLAGS", ""}},
 		`$GO run ./test/upstream/run -packages ` + upstreamFull + ` -spool $UPSTREAMFLAGS`},
 
+	// ---- Documents ----
+	{"paste-again", "7 min", "the commands of all pages, pasted in order and then again in reverse order (PASTE is a regexp)", binaries,
+		[]variable{{"PASTE", ""}},
+		`PASTE_AGAIN=yes $TEST -count=1 -timeout 1h -v -run TestDocumentsCanBePasted ./test/e2e`},
+
 	// ---- Beside a stock kube-apiserver ----
 	{"conformance-sidecar", "5 min", "the conformance tests on a stock kube-apiserver with a sidecar (MODES=on,off: and on one alone)", binaries,
 		[]variable{{"MODES", "on"}, {"PROCS", "6"}, {"SPECS", "specs"}},
