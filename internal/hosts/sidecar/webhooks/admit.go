@@ -29,7 +29,7 @@ import (
 func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) error {
 	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 	refuse := func(reason string) error { return apierrors.NewForbidden(resource, r.Name, errors.New(reason)) }
-	_, snap, err := d.pin(ctx)
+	ctx, snap, err := d.pin(ctx)
 	if err != nil {
 		return err
 	}
