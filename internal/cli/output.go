@@ -54,7 +54,11 @@ func (o *output) print(out io.Writer, answer any) error {
 		if data, err = yaml.Marshal(tree); err != nil {
 			return err
 		}
-		_, err = out.Write(data)
+		text, err := terminal.YAML(data)
+		if err != nil {
+			return err
+		}
+		_, err = terminal.Fprint(out, text)
 		return err
 	}
 	encoder := json.NewEncoder(out)

@@ -31,7 +31,11 @@ You need the right to list each of these in all namespaces. If one right is miss
 			}
 			out := bufio.NewWriter(streams.Out)
 			for _, d := range documents {
-				text, err := d.YAML()
+				data, err := d.YAML()
+				if err != nil {
+					return err
+				}
+				text, err := terminal.YAML(data)
 				if err != nil {
 					return err
 				}

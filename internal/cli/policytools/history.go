@@ -168,14 +168,17 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 
 func printHistory(out io.Writer, format string, history *journal.History) error {
 	if format != "table" && format != wide {
-		text, err := json.MarshalIndent(history, "", "  ")
+		data, err := json.MarshalIndent(history, "", "  ")
+		text := terminal.Lines(data) + "\n"
 		if err == nil && format == "yaml" {
-			text, err = yaml.JSONToYAML(text)
+			if data, err = yaml.JSONToYAML(data); err == nil {
+				text, err = terminal.YAML(data)
+			}
 		}
 		if err != nil {
 			return err
 		}
-		_, err = terminal.Fprintln(out, terminal.Lines(strings.TrimSuffix(string(text), "\n")))
+		_, err = terminal.Fprint(out, text)
 		return err
 	}
 	if len(history.Entries) == 0 {

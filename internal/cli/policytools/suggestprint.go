@@ -88,8 +88,11 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 		return err
 	}
 	for _, o := range objects {
-		b.WriteString("---\n")
-		b.Write(o)
+		text, err := terminal.YAML(o)
+		if err != nil {
+			return err
+		}
+		terminal.Fprintf(&b, "---\n%s", text)
 	}
 	if len(objects) == 0 {
 		b.WriteString("---\n")

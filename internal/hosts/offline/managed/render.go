@@ -2,7 +2,6 @@ package managed
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/analysis/compile"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // The files of a compiled policy, in the order in which they are applied.
@@ -25,9 +25,9 @@ func Header(result *compile.Result) []byte {
 		"# Apply the policies, wait until `proviso compile verify` succeeds, and apply the grants. To remove: the grants first.\n" +
 		"# Do not use `kubectl apply --prune`: it removes policies and grants in any order.\n")
 	for _, f := range result.Assessments {
-		fmt.Fprintf(&b, "# %s: %s", f.Rule, f.Verdict)
+		terminal.Fprintf(&b, "# %s: %s", f.Rule, f.Verdict)
 		if text := f.Text(); text != "" {
-			fmt.Fprintf(&b, ": %s", text)
+			terminal.Fprintf(&b, ": %s", text)
 		}
 		b.WriteByte('\n')
 	}
@@ -60,7 +60,11 @@ func Write(out io.Writer, objects []runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "---\n%s", data); err != nil {
+		text, err := terminal.YAML(data)
+		if err != nil {
+			return err
+		}
+		if _, err := terminal.Fprintf(out, "---\n%s", text); err != nil {
 			return err
 		}
 	}
