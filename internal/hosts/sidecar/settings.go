@@ -30,6 +30,8 @@ type settings struct {
 	// Namespace is that of the sidecar's Service, and MasterNamespace the one whose policy holds everywhere.
 	Namespace       string `json:"namespace"`
 	MasterNamespace string `json:"masterNamespace"`
+	// PKIDir has the authorities of the cluster.
+	PKIDir string `json:"pkiDir,omitempty"`
 	// Etcd is where policy is stored; an embedded one below the directory if it is empty.
 	Etcd etcdSettings `json:"etcd,omitzero"`
 	// ExemptUsers and ExemptGroups pass by the webhooks.
