@@ -192,7 +192,7 @@ func (d *draw) list(o Object) []Step {
 	}
 	more := d.chance(35)
 	if more {
-		s.add("limit=1")
+		s.add("limit=" + pick(d, "1", "1", "2", "3"))
 	}
 	if d.chance(20) {
 		s.Accept = metaListType

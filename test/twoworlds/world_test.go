@@ -49,11 +49,14 @@ type world struct {
 // patience bounds every request and every wait.
 const patience = 30 * time.Second
 
+// uncached are kinds without a watch cache, as events are without flags: their lists and watches come from etcd.
+const uncached = "services#0,horizontalpodautoscalers.autoscaling#0"
+
 // newWorld starts a server with the one controller that writes nothing here. Without the namespace controller
 // a namespace stays in deletion.
 func newWorld(t testing.TB, second bool) *world {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--feature-gates=CBORServingAndStorage=true,UnionReads=true,NarrowedTokens=true")
+	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--watch-cache-sizes="+uncached, "--feature-gates=CBORServingAndStorage=true,UnionReads=true,NarrowedTokens=true")
 	w := &world{Server: s, second: second, callers: map[string]bool{}, present: map[Ref]bool{}, uids: map[string]string{},
 		groups: map[string][]string{}, tokens: map[string]string{}, issued: map[string]time.Time{}}
 	files, err := pki.Open(s.Dir)

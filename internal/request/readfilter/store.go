@@ -154,9 +154,7 @@ func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Obje
 		return err
 	}
 	m.SetRemainingItemCount(nil)
-	if asked.ResourceVersion == "0" && m.GetContinue() == "" {
-		return nil // the watch cache ignores limits, and this is all
-	}
+	complete := asked.ResourceVersion == "0" && m.GetContinue() == ""
 	m.SetContinue("")
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -167,8 +165,11 @@ func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Obje
 		return err
 	}
 	limit := asked.Predicate.Limit
-	if limit <= 0 || int64(items.Len()) <= limit {
+	switch seen := int64(items.Len()); {
+	case limit <= 0 || seen <= limit:
 		return nil
+	case complete && seen > limit+1:
+		return nil // only a watch cache, which ignores limits, returns more than one too many; and this is all
 	}
 	items.Set(items.Slice3(0, int(limit), int(limit)))
 	last, ok := items.Index(int(limit) - 1).Addr().Interface().(runtime.Object)

@@ -44,6 +44,8 @@ type shelf struct {
 	broken error
 	names  []string
 	lists  []storage.ListOptions
+	// limited: there is no watch cache, so limits count for lists of any revision, too.
+	limited bool
 }
 
 func (s *shelf) Get(_ context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
@@ -82,7 +84,7 @@ func (s *shelf) GetList(_ context.Context, key string, opts storage.ListOptions,
 		default:
 			list.Items = append(list.Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
-		if opts.ResourceVersion != "0" && int64(len(list.Items)) == opts.Predicate.Limit && i < len(s.names)-1 {
+		if (s.limited || opts.ResourceVersion != "0") && int64(len(list.Items)) == opts.Predicate.Limit && i < len(s.names)-1 {
 			list.Continue, list.RemainingItemCount = "token", &more
 			break
 		}
@@ -257,11 +259,21 @@ func TestPagesTogetherAreTheList(t *testing.T) {
 				t.Fatalf("%q by %d: %q, want %q; %d pages in %d lists", names, limit, got, want, pages, len(inner.lists))
 			}
 		}
-		// The watch cache gives everything to who takes any revision, and so do we.
-		out := &corev1.ConfigMapList{}
-		opts := storage.ListOptions{ResourceVersion: "0", Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: 1}}
-		if err := newStore(&shelf{names: names}).GetList(ctx, "/configmaps/default", opts, out); err != nil || len(out.Items) != len(want) || out.Continue != "" {
-			t.Fatalf("%q: %d of %d, %+v %v", names, len(out.Items), len(want), out.ListMeta, err)
+		// Of any revision, the watch cache lists everything, and so do we, unless it is one more than the page. Without
+		// a watch cache there are pages. What is hidden makes no difference in either (NI-1).
+		for _, limited := range []bool{false, true} {
+			for _, limit := range []int64{1, 2, 3} {
+				out := &corev1.ConfigMapList{}
+				opts := storage.ListOptions{ResourceVersion: "0", Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: limit}}
+				listed := int64(len(want))
+				more := listed == limit+1 || limited && listed > limit
+				if more {
+					listed = limit
+				}
+				if err := newStore(&shelf{names: names, limited: limited}).GetList(ctx, "/configmaps/default", opts, out); err != nil || int64(len(out.Items)) != listed || (out.Continue != "") != more {
+					t.Fatalf("%q by %d: %d of %d, want %d, %+v %v", names, limit, len(out.Items), len(want), listed, out.ListMeta, err)
+				}
+			}
 		}
 	}
 }
