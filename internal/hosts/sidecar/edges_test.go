@@ -60,8 +60,8 @@ func TestBindingsBeginAndEndBeside(t *testing.T) {
 	}
 }
 
-// TM-2, TM-16: beside a stock server, a condition on the time is decided at admission as it was at authorization, by the
-// instant of each. If the time is not known, an allow does not hold, and a deny does.
+// TM-2, TM-16: beside a stock server, a condition on the time is decided at admission as it is at authorization. If the
+// time is not known, an allow does not hold, and a deny does.
 func TestConditionsOnTheTimeBeside(t *testing.T) {
 	const hours = `apiVersion: authorization.proviso.dev/v1alpha1
 kind: Role
