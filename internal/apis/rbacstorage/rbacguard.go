@@ -35,19 +35,20 @@ type Provider interface {
 }
 
 // New wraps the storage of upstream's provider with our check: upstream's check knows what RBAC allows, but not what
-// Policy allows or denies (PO-12).
-func New(upstream Provider, escalation *policyreview.Escalation) (Provider, error) {
+// Policy allows or denies (PO-12). The storage can then be read within this process.
+func New(upstream Provider, escalation *policyreview.Escalation, within *Within) (Provider, error) {
 	known, ok := upstream.(rbacrest.RESTStorageProvider)
 	if !ok {
 		return nil, fmt.Errorf("the storage provider of %s is a %T: decide how what is written is checked", rbacv1.GroupName, upstream)
 	}
-	return rbacProvider{known, newGuard(escalation)}, nil
+	return rbacProvider{known, newGuard(escalation), within}, nil
 }
 
 // rbacProvider is upstream's, with its storage guarded.
 type rbacProvider struct {
 	rbacrest.RESTStorageProvider
-	guard *rbacGuard
+	guard  *rbacGuard
+	within *Within
 }
 
 var _ genericapiserver.PostStartHookProvider = rbacProvider{} // which writes the default roles of RBAC
@@ -61,9 +62,12 @@ func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSo
 	}
 	for version, storage := range group.VersionedResourcesStorageMap {
 		for name, s := range storage {
-			if storage[name], err = p.guard.storage(s); err != nil {
+			guarded, err := p.guard.storage(s)
+			if err != nil {
 				return group, fmt.Errorf("%s/%s %s: %w", rbacv1.GroupName, version, name, err)
 			}
+			storage[name] = guarded
+			p.within.keep(name, guarded)
 		}
 	}
 	return group, nil
@@ -98,7 +102,7 @@ type checkedStorage interface {
 }
 
 // storage takes upstream's check off a storage and puts ours on.
-func (g *rbacGuard) storage(s rest.Storage) (rest.Storage, error) {
+func (g *rbacGuard) storage(s rest.Storage) (checkedStorage, error) {
 	switch s := s.(type) {
 	case *role.Storage:
 		g.roles = s

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"proviso.dev/proviso/internal/apis/rbacstorage"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/readfilter"
@@ -70,6 +71,8 @@ type stages struct {
 	resolver *lateResolver
 	// roles are those of RBAC, as soon as they are read.
 	roles *lateRoles
+	// rbac reads the storage of RBAC.
+	rbac rbacstorage.Within
 }
 
 // wrapStorage lets systems wrap the storage of a server.

@@ -156,7 +156,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		},
 		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.recheck() == streams.All, Shards: opts.public, Follower: namespaceFollower{informers}},
 		Policies: policies.Config{GuardRBAC: func(upstream feature.Provider) (feature.Provider, error) {
-			return rbacstorage.New(upstream, base.Escalation(s.kernel))
+			return rbacstorage.New(upstream, base.Escalation(s.kernel), &s.rbac)
 		}, ExpiredTTL: own.ExpiredBindingsTTL},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
 		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes, Etcd: s.journal},
@@ -254,7 +254,7 @@ func (s *stages) serves(resource string) bool {
 // source is where the policy of this server comes from: its own informers.
 func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers {
 	return source.NewInformers(source.InformersConfig{
-		Cluster: s.kernel.Clients, Groups: s.kernel.Clients, Warner: s.events,
+		Cluster: s.kernel.Clients, Groups: s.kernel.Clients, Stored: &s.rbac, Warner: s.events,
 		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
 		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil }),
 		Health: s.health, Unreadable: rbacstorage.Unreadable,

@@ -24,6 +24,8 @@ import (
 type InformersConfig struct {
 	// Cluster reaches the built-in kinds.
 	Cluster Cluster
+	// Stored reads kinds that this process stores; nil if it stores none.
+	Stored Stored
 	// Given are informers that other components run, by kind: those of custom resource definitions.
 	Given map[schema.GroupVersionResource]snapshot.Objects
 	// Groups reaches our own groups.
@@ -46,6 +48,12 @@ type Cluster interface {
 // Groups reaches our own groups.
 type Groups interface {
 	Group(schema.GroupVersion) (*rest.RESTClient, error)
+}
+
+// Stored reads kinds in this process, instead of asking the cluster.
+type Stored interface {
+	// ListerWatcher returns nil for a kind that is not stored here.
+	ListerWatcher(snapshot.Kind) cache.ListerWatcher
 }
 
 // Served knows which kinds of ours are served.
@@ -115,6 +123,11 @@ func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
 			return nil, err
 		}
 		m := newMirror(kind, client, changed)
+		if s.cfg.Stored != nil {
+			if lists := s.cfg.Stored.ListerWatcher(kind); lists != nil {
+				m.lists = lists
+			}
+		}
 		if kind.Group != rbacv1.GroupName {
 			return m, nil
 		}

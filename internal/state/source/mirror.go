@@ -21,9 +21,11 @@ import (
 // uses queues, which hide how much of a revision has arrived; here all handlers have handled everything up to the
 // revision of entry (TR-13). Handlers must not block.
 type mirror struct {
-	kind    snapshot.Kind
-	name    string
-	client  cache.Getter
+	kind   snapshot.Kind
+	name   string
+	client cache.Getter
+	// lists is where the objects come from: the client, or the storage in this process.
+	lists   cache.ListerWatcher
 	indexer cache.Indexer
 	// moved is called when the revision is newer, even if nothing has changed.
 	moved func()
@@ -52,6 +54,9 @@ func newMirror(kind snapshot.Kind, client cache.Getter, moved func()) *mirror {
 		indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 		synced:  make(chan struct{}), closed: make(chan struct{}),
 	}
+	if client != nil {
+		m.lists = cache.NewFilteredListWatchFromClient(client, kind.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
+	}
 	if kind.Group == rbacv1.GroupName {
 		m.keep = stubOf
 		m.indexer = cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})
@@ -62,9 +67,8 @@ func newMirror(kind snapshot.Kind, client cache.Getter, moved func()) *mirror {
 
 // run lists and watches until the context ends.
 func (m *mirror) run(ctx context.Context) {
-	list := cache.NewFilteredListWatchFromClient(m.client, m.kind.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
 	cache.New(&cache.Config{
-		Queue: queue{m}, ListerWatcher: list, ObjectType: m.kind.Example, MinWatchTimeout: m.timeout,
+		Queue: queue{m}, ListerWatcher: m.lists, ObjectType: m.kind.Example, MinWatchTimeout: m.timeout,
 		Process: func(any, bool) error { return nil }, // nothing is queued
 		WatchErrorHandlerWithContext: func(ctx context.Context, r *cache.Reflector, err error) {
 			m.failed(err)
