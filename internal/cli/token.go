@@ -131,7 +131,6 @@ until it expires: keep it like a password.`,
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.Audience, "audience", "", "Who, besides the server, may confirm the token by a TokenReview that names it.")
 	cmd.Flags().StringVar(&o.Out, "out", "", "File to write the token to (mode 0600) instead of standard output.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 
