@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
@@ -331,6 +332,21 @@ func TestDifferences(t *testing.T) {
 	}
 	if got := differences(old, old); got != nil {
 		t.Error(got)
+	}
+}
+
+// Rows of an aggregated server that do not fit its columns are printed as far as they do.
+func TestTableOfAnotherServer(t *testing.T) {
+	table := &metav1.Table{
+		ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name"}, {Name: "Age\nb", Priority: 1}, {Name: "State\nc"}},
+		Rows:              []metav1.TableRow{{Cells: []any{"a", "1d", "new", "too much"}}, {Cells: []any{"b"}}},
+	}
+	if got, want := printed(table, false), "NAME  STATE\\nC\na     new\nb\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.ColumnDefinitions = nil
+	if got, want := printed(table, false), "\n\n\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 

@@ -214,7 +214,7 @@ func printed(table *metav1.Table, namespaces bool) string {
 	}
 	for _, c := range table.ColumnDefinitions {
 		if c.Priority == 0 {
-			titles = append(titles, strings.ToUpper(c.Name))
+			titles = append(titles, terminal.Text(strings.ToUpper(c.Name)))
 		}
 	}
 	fmt.Fprintln(w, strings.Join(titles, "\t"))
@@ -225,7 +225,8 @@ func printed(table *metav1.Table, namespaces bool) string {
 			_ = json.Unmarshal(row.Object.Raw, &m) // a cell is empty otherwise
 			cells = append(cells, m.Namespace)
 		}
-		for i, cell := range row.Cells {
+		// An aggregated server is not always right: it may send more cells than columns.
+		for i, cell := range row.Cells[:min(len(row.Cells), len(table.ColumnDefinitions))] {
 			if table.ColumnDefinitions[i].Priority == 0 {
 				cells = append(cells, terminal.Text(fmt.Sprint(cell)))
 			}

@@ -73,8 +73,8 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		return nil, err
 	}
 	provisocli.FailsWith(serve, 1)
-	beside, backups, former := sidecar.NewCommand(streams, apiserver.Kinds), etcdbackup.NewCommand(streams), etcdbackup.NewFormerCommand(streams)
-	for _, cmd := range slices.Concat(beside.Commands(), backups.Commands(), former.Commands(), []*cobra.Command{beside, backups, former}) {
+	beside := sidecar.NewCommand(streams, apiserver.Kinds)
+	for _, cmd := range append(beside.Commands(), beside) {
 		provisocli.FailsWith(cmd, 1)
 	}
 	var version bool
@@ -101,15 +101,13 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		serve,
 		beside,
 		provisocli.NewKubeconfigCommand(streams),
-		backups,
+		etcdbackup.NewCommand(streams),
 		// Only for the list of commands: main passes kubectl its command line unparsed.
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)
 	root.AddCommand(provisocli.Commands(streams)...)
 	addTools(root, streams)
-	site := docsite.NewCommand(streams, documents.Documents)
-	provisocli.FailsWith(site, 1)
-	root.AddCommand(site, former)
+	root.AddCommand(docsite.NewCommand(streams, documents.Documents), etcdbackup.NewFormerCommand(streams))
 	provisocli.Group(root)
 	provisocli.Logging(slices.DeleteFunc(slices.Clone(root.Commands()), func(cmd *cobra.Command) bool { return cmd == serve || cmd == beside })...)
 	return root, nil

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/terminal"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -27,7 +28,10 @@ func newAccessReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "report NAME --replay FILE",
 		Short: "Show what was done by a request, and what of it outlives the grant",
 		Long: `Show from an audit log, or from what an audit sink has kept, which requests a grant made possible, and what
-they made that outlives it: tokens, certificates, roles and bindings, workloads, and secrets that were read.`,
+they made that outlives it: tokens, certificates, roles and bindings, workloads, and secrets that were read.
+
+The log has one event, or one list of events, in each line, and may be compressed with gzip. Lines that cannot be read are counted.
+The command fails if the log has no request.`,
 		Example: `  proviso access report prod-admin-x7k2p -n prod --replay /var/log/kubernetes/audit.log`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,33 +40,14 @@ they made that outlives it: tokens, certificates, roles and bindings, workloads,
 				return err
 			}
 			if len(files) == 0 {
-				return errors.New("--replay: name a file with audit events, one in each line; - is standard input")
+				return errors.New("--replay: name a file with audit events; - is standard input")
 			}
 			return o.report(cmd.Context(), namespace+"/"+args[0], files)
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringArrayVar(&files, "replay", nil, "File with audit events, one in each line; - is standard input. May be repeated.")
+	cmd.Flags().StringArrayVar(&files, "replay", nil, "File with audit events, in JSON lines, plain or compressed with gzip; - is standard input. May be repeated.")
 	return cmd
-}
-
-// deed is what a report reads of an audit event.
-type deed struct {
-	Stage     string    `json:"stage"`
-	Verb      string    `json:"verb"`
-	URI       string    `json:"requestURI"`
-	Time      time.Time `json:"requestReceivedTimestamp"`
-	ObjectRef *struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Group       string `json:"apiGroup"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-	ResponseStatus *struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Annotations map[string]string `json:"annotations"`
 }
 
 // grantReport is what a report says.
@@ -70,8 +55,8 @@ type grantReport struct {
 	Request  string        `json:"request"`
 	Done     []reportEntry `json:"done"`
 	Outlives []reportEntry `json:"outlives"`
-	// Unreadable are lines that are not audit events.
-	Unreadable int `json:"unreadable,omitempty"`
+	// Unreadable are lines that could not be read, or are not audit events.
+	Unreadable int64 `json:"unreadable,omitempty"`
 }
 
 type reportEntry struct {
@@ -87,103 +72,98 @@ func (o *accessOptions) report(ctx context.Context, request string, files []stri
 		return err
 	}
 	report := grantReport{Request: request, Done: []reportEntry{}, Outlives: []reportEntry{}}
+	var total auditlog.Tally
 	for _, name := range files {
-		in := io.NopCloser(o.streams.In)
-		if name != "-" {
-			file, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			in = file
+		tally, err := report.read(ctx, name, o.streams.In)
+		if err != nil {
+			return fmt.Errorf("--replay %s: %w", name, err)
 		}
-		err := report.read(ctx, in)
-		if err = errors.Join(err, in.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		total.Add(tally)
 	}
+	if err := total.Answerable(files...); err != nil {
+		return fmt.Errorf("--replay: %w", err)
+	}
+	report.Unreadable = total.Broken + total.Foreign
 	if o.format == "json" || o.format == "yaml" {
 		return o.print(o.streams.Out, report)
 	}
-	return o.printReport(report)
+	if err := o.printReport(report); err != nil || report.Unreadable == 0 {
+		return err
+	}
+	_, err := terminal.Fprintf(o.streams.Out, "\n%s could not be read, so the report may be incomplete:\n", terminal.Count(int(report.Unreadable), "line", "lines"))
+	for _, p := range total.Problems {
+		_, err = terminal.Fprintf(o.streams.Out, "  %s\n", p)
+	}
+	return err
 }
 
-// maxEvent is how long a line may be.
-const maxEvent = 16 << 20
-
-func (g *grantReport) read(ctx context.Context, in io.Reader) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxEvent)
-	for lines.Scan() && ctx.Err() == nil {
-		if len(strings.TrimSpace(lines.Text())) == 0 {
-			continue
+// read adds what the grant made possible by a log, in its order.
+func (g *grantReport) read(ctx context.Context, name string, in io.Reader) (auditlog.Tally, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return auditlog.Tally{}, err
 		}
-		var d deed
-		if json.Unmarshal(lines.Bytes(), &d) != nil || d.Verb == "" {
-			g.Unreadable++
-			continue
-		}
-		if (d.Stage == "" || d.Stage == "ResponseComplete") && slices.Contains(authorize.Numbered(d.Annotations, access.AnnotationRequest), g.Request) {
-			g.add(&d)
-		}
+		defer func() { _ = file.Close() }()
+		in = file
 	}
-	return errors.Join(lines.Err(), ctx.Err())
+	return auditlog.Read(ctx, in, auditlog.Config{Workers: 1, Each: func(_ int, r *auditlog.Request) {
+		var annotations map[string]string
+		if json.Unmarshal(r.Annotations, &annotations) == nil && slices.Contains(authorize.Numbered(annotations, access.AnnotationRequest), g.Request) {
+			g.add(r)
+		}
+	}})
 }
 
-func (g *grantReport) add(d *deed) {
-	e := reportEntry{Time: d.Time, What: d.what()}
-	if d.ResponseStatus != nil {
-		e.Code = d.ResponseStatus.Code
-	}
+func (g *grantReport) add(r *auditlog.Request) {
+	e := reportEntry{Time: r.Received, What: deed(r), Code: r.Code}
 	g.Done = append(g.Done, e)
-	if e.Why = d.outlives(); e.Why != "" && e.Code < 300 {
+	if e.Why = outlives(r); e.Why != "" && e.Code < 300 {
 		g.Outlives = append(g.Outlives, e)
 	}
 }
 
-func (d *deed) what() string {
-	if d.ObjectRef == nil {
-		return d.Verb + " " + d.URI
+// deed is what a request did.
+func deed(r *auditlog.Request) string {
+	if !r.IsResource() {
+		return r.Verb + " " + r.URI
 	}
-	target := d.ObjectRef.Resource
-	if d.ObjectRef.Group != "" {
-		target += "." + d.ObjectRef.Group
+	target := r.Resource
+	if r.Group != "" {
+		target += "." + r.Group
 	}
-	if d.ObjectRef.Subresource != "" {
-		target += "/" + d.ObjectRef.Subresource
+	if r.Subresource != "" {
+		target += "/" + r.Subresource
 	}
-	if d.ObjectRef.Name != "" {
-		target += " " + d.ObjectRef.Name
+	if name := cmp.Or(r.Name, r.Created); name != "" {
+		target += " " + name
 	}
-	if d.ObjectRef.Namespace != "" {
-		target += " -n " + d.ObjectRef.Namespace
+	if r.Namespace != "" {
+		target += " -n " + r.Namespace
 	}
-	return d.Verb + " " + target
+	return r.Verb + " " + target
 }
 
 // runAsAccounts are what runs as a service account for as long as it is there.
 var runAsAccounts = []string{"pods", "deployments", "daemonsets", "statefulsets", "replicasets", "replicationcontrollers", "jobs", "cronjobs"}
 
 // outlives is why what was done has an effect after the grant; empty if it has none that lasts in itself.
-func (d *deed) outlives() string {
-	ref := d.ObjectRef
-	if ref == nil {
-		return ""
-	}
-	writes := verbs.IsWrite(d.Verb) && !verbs.Deletes(d.Verb)
+func outlives(r *auditlog.Request) string {
+	writes := verbs.IsWrite(r.Verb) && !verbs.Deletes(r.Verb)
 	switch {
-	case ref.Resource == "serviceaccounts" && ref.Subresource == "token":
+	case r.Resource == "serviceaccounts" && r.Subresource == "token":
 		return "a token was issued, which lives until it expires"
-	case ref.Resource == "certificatesigningrequests" && writes:
+	case r.Resource == "certificatesigningrequests" && writes:
 		return "a certificate was asked for or approved, and cannot be revoked"
-	case ref.Group == "rbac.authorization.k8s.io" && writes, (ref.Group == "authorization.proviso.dev" || ref.Group == "policy.proviso.dev") && writes:
+	case r.Group == "rbac.authorization.k8s.io" && writes, (r.Group == "authorization.proviso.dev" || r.Group == "policy.proviso.dev") && writes:
 		return "a role or a binding was written"
-	case slices.Contains(runAsAccounts, ref.Resource) && ref.Subresource == "" && writes:
+	case slices.Contains(runAsAccounts, r.Resource) && r.Subresource == "" && writes:
 		return "a workload runs as a service account"
-	case ref.Resource == "secrets" && verbs.IsRead(d.Verb):
+	case r.Resource == "secrets" && verbs.IsRead(r.Verb):
 		return "secrets were read"
-	case ref.Resource == "secrets" && writes:
+	case r.Resource == "secrets" && writes:
 		return "a secret was written"
-	case strings.HasSuffix(ref.Resource, "webhookconfigurations") && writes, ref.Resource == "apiservices" && writes:
+	case strings.HasSuffix(r.Resource, "webhookconfigurations") && writes, r.Resource == "apiservices" && writes:
 		return "requests of others go elsewhere"
 	}
 	return ""
@@ -211,10 +191,7 @@ func (o *accessOptions) printReport(g grantReport) error {
 	}
 	_, _ = terminal.Fprintln(out, "\nWhat outlives the grant:")
 	for _, e := range g.Outlives {
-		_, _ = terminal.Fprintf(out, "  %s: %s\n", e.What, e.Why)
-	}
-	if g.Unreadable > 0 {
-		_, err = terminal.Fprintf(out, "\n%d lines are not audit events.\n", g.Unreadable)
+		_, err = terminal.Fprintf(out, "  %s: %s\n", e.What, e.Why)
 	}
 	return err
 }

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/power"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -38,11 +41,21 @@ func (h helpful) String() string {
 	return text
 }
 
-// way is a step that leads there, with all rights that it takes.
+// way is a step that leads there, with all rights that it takes, to the subject that has the right then, if it is one.
 type way struct {
 	how    string
 	rights []helpful
+	to     stone
 }
+
+// stone is a user or group that has the right: to become one of them is a step.
+type stone struct {
+	identity
+	// conditional is one that has it under conditions.
+	conditional bool
+}
+
+type identity struct{ user, group string }
 
 const (
 	rolesOfRBAC  = "roles.rbac.authorization.k8s.io"
@@ -53,36 +66,108 @@ const (
 	policyBinds  = "rolebindings.authorization.proviso.dev"
 	maxOfDirect  = 100
 	maxOfRules   = 100
-	accountStart = "system:serviceaccount:"
+	accountStart = serviceaccount.ServiceAccountUsernamePrefix
 )
 
-// workloads make pods.
-var workloads = []string{"pods", "deployments.apps", "daemonsets.apps", "statefulsets.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"}
+// stones are the first of those who have the right, always or under conditions, and how many others there are.
+func stones(s authz.ResourceAccessReviewStatus) (all []stone, others int) {
+	var users, groups []stone
+	for _, u := range s.UserNames {
+		users = append(users, stone{identity: identity{user: u}})
+	}
+	for _, g := range s.GroupNames {
+		groups = append(groups, stone{identity: identity{group: g}})
+	}
+	for _, c := range s.Conditional {
+		if one := (stone{identity{c.UserName, c.GroupName}, true}); c.GroupName != "" {
+			groups = append(groups, one)
+		} else {
+			users = append(users, one)
+		}
+	}
+	others = max(len(users), len(groups)) - maxOfDirect
+	return append(users[:min(len(users), maxOfDirect)], groups[:min(len(groups), maxOfDirect)]...), others
+}
 
-// waysTo are the steps that lead to a right. The first of those who have it are named, since to become one of them is a
-// way, too, and so are the roles that give it: a right to bind or write may be limited to them.
+// becoming are the steps to becoming one of those who have the right in a namespace.
+func becoming(namespace string, one stone) (ways []way) {
+	name := cmp.Or(one.user, "a member of "+one.group)
+	after := ""
+	if one.conditional {
+		after = ", under its conditions"
+	}
+	add := func(how string, rights ...helpful) {
+		ways = append(ways, way{how + " " + name + after, rights, one})
+	}
+	accounts := func(namespace, account string) {
+		for step := range power.AccountSteps() {
+			right := askedIn(step, namespace)
+			if step.Named() {
+				right.name = account
+			}
+			add(meansOf[step.Means], right)
+		}
+	}
+	account, isAccount := strings.CutPrefix(one.user, accountStart)
+	of, isOf := strings.CutPrefix(one.group, serviceaccount.ServiceAccountGroupPrefix)
+	switch {
+	case isAccount:
+		namespace, account, _ := strings.Cut(account, ":")
+		accounts(namespace, account)
+	case one.user != "":
+		add("impersonate", helpful{"impersonate", "users", one.user, ""})
+	case isOf:
+		accounts(of, "")
+	case one.group == serviceaccount.AllServiceAccountsGroup:
+		accounts("", "")
+		if namespace != "" {
+			accounts(namespace, "")
+		}
+	}
+	if one.group != "" {
+		add("impersonate", helpful{"impersonate", "groups", one.group, ""}, helpful{"impersonate", "users", "", ""})
+	}
+	return ways
+}
+
+// meansOf are the words for steps to a service account.
+var meansOf = map[power.Means]string{
+	power.Impersonate: "impersonate",
+	power.Mint:        "mint a token of",
+	power.ReadSecret:  "read a secret with a token of",
+	power.RunPod:      "run a pod as",
+	power.EnterPod:    "run commands in a pod of",
+}
+
+// askedIn is the question for a step in a namespace.
+func askedIn(step power.Step, namespace string) helpful {
+	kind := step.Resource
+	if step.Group != "" {
+		resource, sub, _ := strings.Cut(kind, "/")
+		if kind = resource + "." + step.Group; sub != "" {
+			kind += "/" + sub
+		}
+	}
+	return helpful{step.Verb, kind, "", namespace}
+}
+
+// waysTo are the steps that lead to a right. The roles that give it are named, since a right to bind or write may be
+// limited to them.
 func waysTo(namespace, kind string, s authz.ResourceAccessReviewStatus) (ways []way) {
-	add := func(how string, rights ...helpful) { ways = append(ways, way{how, rights}) }
+	add := func(how string, rights ...helpful) { ways = append(ways, way{how: how, rights: rights}) }
 	if namespace != "" && (kind == "secrets" || kind == "configmaps" || kind == "persistentvolumeclaims") {
-		for _, workload := range workloads {
-			add("mount it in a pod", helpful{"create", workload, "", namespace})
+		for step := range power.AccountSteps() {
+			switch step.Means {
+			case power.RunPod:
+				add("mount it in a pod", askedIn(step, namespace))
+			case power.EnterPod:
+				add("run commands in a pod that has it", askedIn(step, namespace))
+			}
 		}
-		add("exec into a pod that has it", helpful{"create", "pods/exec", "", namespace})
 	}
-	for _, user := range s.UserNames[:min(len(s.UserNames), maxOfDirect)] {
-		account, is := strings.CutPrefix(user, accountStart)
-		if !is {
-			add("impersonate "+user, helpful{"impersonate", "users", user, ""})
-			continue
-		}
-		in, name, _ := strings.Cut(account, ":")
-		add("impersonate "+user, helpful{"impersonate", "serviceaccounts", name, in})
-		add("mint a token of "+user, helpful{"create", "serviceaccounts/token", name, in})
-		add("run a pod as "+user, helpful{"create", "pods", "", in})
-		add("exec into a pod of "+user, helpful{"create", "pods/exec", "", in})
-	}
-	for _, group := range s.GroupNames[:min(len(s.GroupNames), maxOfDirect)] {
-		add("impersonate a member of "+group, helpful{"impersonate", "groups", group, ""}, helpful{"impersonate", "users", "", ""})
+	holders, _ := stones(s)
+	for _, one := range holders {
+		ways = append(ways, becoming(namespace, one)...)
 	}
 	scopes := []string{""}
 	if namespace != "" {
@@ -149,28 +234,27 @@ func throughRule(r authz.RuleTrace, scopes []string) (ways []way) {
 			place = r.Role.Namespace
 		}
 		bind := helpful{"bind", roles, r.Role.Name, place}
-		ways = append(ways, way{"bind a role" + of + " that allows it", []helpful{bind, {"create", create, "", in}}})
+		ways = append(ways, way{how: "bind a role" + of + " that allows it", rights: []helpful{bind, {"create", create, "", in}}})
 		if in == r.Binding.Namespace {
-			ways = append(ways, way{"join a binding" + of + " that allows it", []helpful{bind, {"update", create, r.Binding.Name, in}}})
+			ways = append(ways, way{how: "join a binding" + of + " that allows it", rights: []helpful{bind, {"update", create, r.Binding.Name, in}}})
 		}
 	}
-	return append(ways, way{"write a role" + of + " that allows it",
-		[]helpful{{"escalate", roles, r.Role.Name, r.Role.Namespace}, {"update", roles, r.Role.Name, r.Role.Namespace}}})
+	return append(ways, way{how: "write a role" + of + " that allows it",
+		rights: []helpful{{"escalate", roles, r.Role.Name, r.Role.Namespace}, {"update", roles, r.Role.Name, r.Role.Namespace}}})
 }
 
 // indirect asks which subjects that cannot do it already can take a step. It reports questions that the caller may not
 // ask.
 func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s authz.ResourceAccessReviewStatus) ([]indirect, error) {
-	type subject struct{ user, group string }
-	direct := map[subject]bool{}
+	direct := map[identity]bool{}
 	for _, u := range s.UserNames {
-		direct[subject{u, ""}] = true
+		direct[identity{u, ""}] = true
 	}
 	for _, g := range s.GroupNames {
-		direct[subject{"", g}] = true
+		direct[identity{"", g}] = true
 	}
-	asked, unasked := map[helpful][]subject{}, []string{}
-	who := func(h helpful) ([]subject, error) {
+	asked, unasked, gone := map[helpful][]identity{}, []string{}, map[string]bool{}
+	who := func(h helpful) ([]identity, error) {
 		if all, known := asked[h]; known {
 			return all, nil
 		}
@@ -184,21 +268,24 @@ func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s 
 			path += "/namespaces/" + h.namespace
 		}
 		err := o.post(ctx, path+"/resourceaccessreviews", review)
-		if apierrors.IsForbidden(err) {
+		switch {
+		case apierrors.IsForbidden(err):
 			unasked, err = append(unasked, h.String()), nil
+		case apierrors.IsNotFound(err) && h.namespace != namespace: // a holder may be an account of a namespace that is gone
+			gone[h.namespace], err = true, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		var all []subject
+		var all []identity
 		for _, u := range review.Status.UserNames {
-			all = append(all, subject{u, ""})
+			all = append(all, identity{u, ""})
 		}
 		for _, g := range review.Status.GroupNames {
-			all = append(all, subject{"", g})
+			all = append(all, identity{"", g})
 		}
 		for _, c := range review.Status.Conditional {
-			all = append(all, subject{c.UserName, c.GroupName})
+			all = append(all, identity{c.UserName, c.GroupName})
 		}
 		asked[h] = all
 		return all, nil
@@ -216,19 +303,26 @@ func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s 
 			if err != nil {
 				return nil, err
 			}
-			left = slices.DeleteFunc(slices.Clone(left), func(one subject) bool { return !slices.Contains(also, one) })
+			left = slices.DeleteFunc(slices.Clone(left), func(one identity) bool { return !slices.Contains(also, one) })
 			texts = append(texts, right.String())
 		}
 		for _, one := range left {
 			entry := indirect{UserName: one.user, GroupName: one.group, How: w.how, Right: strings.Join(texts, " and ")}
-			if same := (indirect{UserName: one.user, GroupName: one.group, How: w.how}); !direct[one] && !seen[same] {
+			if same := (indirect{UserName: one.user, GroupName: one.group, How: w.how}); !direct[one] && one != w.to.identity && !seen[same] {
 				seen[same] = true
 				found = append(found, entry)
 			}
 		}
 	}
-	if cut := max(len(s.UserNames), len(s.GroupNames)) - maxOfDirect; cut > 0 {
+	holders, others := stones(s)
+	if others > 0 {
 		terminal.Fprintf(o.ErrOut, "Warning: only the first %d users and groups were checked for ways to become one of them; use --filter to check others\n", maxOfDirect)
+	}
+	if slices.ContainsFunc(holders, func(one stone) bool { return one.group == serviceaccount.AllServiceAccountsGroup }) {
+		terminal.Fprintf(o.ErrOut, "Warning: every service account can; subjects that can act as one of another namespace only are not listed\n")
+	}
+	if len(gone) > 0 {
+		terminal.Fprintf(o.ErrOut, "Warning: subjects that could act as service accounts of namespaces that do not exist are not listed: %s\n", strings.Join(slices.Sorted(maps.Keys(gone)), ", "))
 	}
 	if len(unasked) > 0 {
 		terminal.Fprintf(o.ErrOut, "Warning: you may not ask who can %s, so subjects that could use this step are not listed\n", strings.Join(unasked, ", "))
@@ -239,13 +333,19 @@ func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s 
 	return found, nil
 }
 
-func indirectTable(out io.Writer, all []indirect, wide bool) error {
+// indirectTable prints them. Entries of the system that are hidden are mentioned, so that an empty answer does not hide
+// them, too.
+func indirectTable(out io.Writer, all []indirect, hidden int, wide bool) error {
 	hint := cutLines("wide")
 	if wide {
 		hint = ""
 	}
 	if len(all) == 0 {
-		_, err := terminal.Fprintf(out, "\nNo other subject can gain this right in one step.\n")
+		text := "None of the steps that were asked about leads another subject to this right"
+		if hidden > 0 {
+			text += ", except users and groups of the system, which are hidden"
+		}
+		_, err := terminal.Fprintf(out, "\n%s.\n", terminal.Lines(text))
 		return err
 	}
 	terminal.Fprintf(out, "\nOne step away:\n")

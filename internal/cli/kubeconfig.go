@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"time"
@@ -64,7 +66,7 @@ USER@proviso. Other entries and the current context do not change.`,
 	fs.StringVar(&o.Server, "server", "", "URL of the server. Default: the one in the administrator's kubeconfig.")
 	fs.StringArrayVar(&o.Narrow, "narrow", nil, "Write a narrowed token instead of the certificate, which can only do this: 'VERBS KINDS [-n NAMESPACES] [--name NAMES]'; may be repeated. The server must run with the feature gate NarrowedTokens, and the user be allowed to ask.")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the context.")
-	fs.BoolVar(&o.Merge, "merge", false, "Add the credentials to the kubeconfig that kubectl uses, or to the file of --out.")
+	fs.BoolVar(&o.Merge, "merge", false, "Add the credentials to the kubeconfig that kubectl uses, or to the file of --out. Only its owner can read the file then.")
 	fs.StringVar(&o.Output, "out", "", "File to write (mode 0600) instead of standard output.")
 	fs.StringVarP(&o.Output, "output", "o", "", "The former name of --out.")
 	_ = fs.MarkDeprecated("output", "use --out")
@@ -102,10 +104,7 @@ func (o *KubeconfigOptions) Run() error {
 		_, err = o.Out.Write(config)
 		return err
 	}
-	if err := os.WriteFile(o.Output, config, 0o600); err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	return nil
+	return writePrivate(o.Output, config)
 }
 
 // narrowed asks for a token with the certificate of a kubeconfig, and is one with the token.
@@ -153,9 +152,30 @@ func (o *KubeconfigOptions) merge(data []byte) error {
 	if config.CurrentContext == "" {
 		config.CurrentContext = added.CurrentContext
 	}
+	file := path.GetDefaultFilename()
+	if err := makePrivate(file, o.ErrOut); err != nil { // before the credentials are in it
+		return fmt.Errorf("--merge: %w", err)
+	}
 	if err := clientcmd.ModifyConfig(path, *config, true); err != nil {
 		return fmt.Errorf("--merge: %w", err)
 	}
-	terminal.Fprintf(o.ErrOut, "Added context %q to %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
+	terminal.Fprintf(o.ErrOut, "Added context %q to %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, file)
+	return nil
+}
+
+// makePrivate takes the file that credentials are added to away from others. It may be a link that the user has made,
+// so it is not replaced.
+func makePrivate(file string, errOut io.Writer) error {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	if err := os.Chmod(file, info.Mode().Perm()&^0o077); err != nil {
+		return err
+	}
+	terminal.Fprintf(errOut, "Warning: others could read or write %s; now only its owner can, since it has a private key or a token.\n", file)
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -69,6 +70,41 @@ contexts: [{name: other, context: {cluster: other, user: other}}]
 	}
 	if config, err := clientcmd.LoadFromFile(fresh); err != nil || config.CurrentContext != "edgar@proviso" {
 		t.Errorf("a file that was not there: %v", err)
+	}
+
+	// The private key is in a file that only its owner can read, whoever could read what was there.
+	private := func(args ...string) {
+		t.Helper()
+		there := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(there, []byte(before), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, errOut, err := run(append(args, "--user", "edgar", "--out", there)...)
+		if info, failed := os.Stat(there); failed != nil || info.Mode() != 0o600 || err != nil {
+			t.Errorf("%v: %v, %v, %v", args, info.Mode(), failed, err)
+		}
+		if config, err := clientcmd.LoadFromFile(there); err != nil || len(config.AuthInfos["edgar"].ClientKeyData) == 0 {
+			t.Errorf("%v: no key: %v", args, err)
+		}
+		if said := strings.Contains(errOut, "others could read or write "+there); said != (len(args) > 0) {
+			t.Errorf("%v: %s", args, errOut)
+		}
+	}
+	private()
+	private("--merge")
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.WriteFile(elsewhere, []byte(before), 0o644), os.Symlink(elsewhere, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run("--user", "edgar", "--out", link); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(elsewhere); err != nil || string(text) != before {
+		t.Errorf("the link was followed: %v\n%s", err, text)
+	}
+	if _, _, err := run("--user", "edgar", "--out", os.DevNull); code(err) != codeUnanswered || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a device: %v", err)
 	}
 
 	for want, args := range map[string][]string{"name the user": {}, "want a URL such as": {"--user", "x", "--server", "api.example.com"}, "start `proviso serve`": {"--user", "x", "--data-dir", t.TempDir()}} {

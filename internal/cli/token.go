@@ -131,7 +131,6 @@ until it expires: keep it like a password.`,
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.Audience, "audience", "", "Who, besides the server, may confirm the token by a TokenReview that names it.")
 	cmd.Flags().StringVar(&o.Out, "out", "", "File to write the token to (mode 0600) instead of standard output.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 
@@ -169,7 +168,19 @@ func writeToken(file string, out io.Writer, token string) error {
 		terminal.Fprintf(out, "%s\n", token)
 		return nil
 	}
-	return atomicfile.Replace(file, []byte(token+"\n"), atomicfile.Options{})
+	return writePrivate(file, []byte(token+"\n"))
+}
+
+// writePrivate writes the file of --out such that only its owner can read it, whoever could read the old one. A device
+// or a pipe would be replaced, too, so it is refused.
+func writePrivate(file string, text []byte) error {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--out %s: this is not a regular file; leave --out away to write to standard output", file)
+	}
+	if err := atomicfile.Replace(file, text, atomicfile.Options{}); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
 }
 
 // envToken is the environment variable that commands take a token from.

@@ -50,7 +50,6 @@ has added offline. Revocations of the listed tokens follow; "proviso history" sa
 	o.output.addFlag(cmd)
 	cmd.Flags().StringVar(&o.User, "user-name", "", "The user whose tokens are listed. Default: you.")
 	cmd.Flags().BoolVar(&o.All, "all", false, "List the tokens of all users.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 

@@ -40,7 +40,6 @@ allow. No server is asked, and the old token remains valid. The token comes from
 	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "File with the token; - is standard input. Default: $"+envToken+", or standard input.")
 	cmd.Flags().DurationVar(&o.For, "for", 0, "End the token after this time, if it does not end before.")
 	cmd.Flags().StringVar(&o.Out, "out", "", "File to write the token to (mode 0600) instead of standard output.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 
@@ -90,7 +89,6 @@ the token is revoked. The token comes from --token-file, $PROVISO_TOKEN or stand
 		RunE:    func(*cobra.Command, []string) error { return o.Run() },
 	}
 	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "File with the token; - is standard input. Default: $"+envToken+", or standard input.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 

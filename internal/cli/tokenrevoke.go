@@ -46,7 +46,6 @@ right.`,
 	o.addFlags(cmd)
 	cmd.Flags().StringArrayVar(&o.Users, "user-name", nil, "A user, all of whose tokens end; may be repeated.")
 	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "File with the token that revokes itself; - is standard input.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 

@@ -46,7 +46,6 @@ that you do not trust as another user, or in a container.`,
 	}
 	o.addFlags(cmd)
 	cmd.Flags().BoolVar(&o.Revoke, "revoke", false, "Revoke the token when the command ends.")
-	FailsWith(cmd, codeNo)
 	return cmd
 }
 

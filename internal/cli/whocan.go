@@ -54,7 +54,8 @@ member without further groups. Problems of other bindings are warnings on standa
 -o name lists all subjects, including those under conditions; -o wide shows the rule and the binding.
 
 With --indirect, also list the subjects that could gain the right in one more step, with the step and the right it requires: mount it in
-a pod, exec into one that has it, impersonate or mint a token of a subject that can, bind or write a role, or change the rule that denies it.
+a pod, run commands in one that has it, act as a user or a service account that can, bind or write a role, or change the rule that denies
+it. No other steps are asked about, and no rights to single objects, such as update of one deployment, which may lead there, too.
 
 Exit code 0 if a subject can, 1 if no subject can, 2 if subjects can under conditions only, 3 if the question could not be answered.`,
 		Example: `  # Who can update the deployment web in namespace hammer?
@@ -137,6 +138,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	}
 	code := whoCanCode(review.Status) // what is hidden counts
 	var detours []indirect
+	hidden := 0 // of the detours
 	if o.Indirect {
 		behind := review
 		if !review.Spec.IncludeRules { // the roles behind the answer are ways, and not part of what is printed
@@ -151,7 +153,9 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		}
 	}
 	if hides := o.hides(); hides != nil {
+		all := len(detours)
 		detours = keep(detours, func(one indirect) bool { return !hides(one.UserName + one.GroupName) })
+		hidden = all - len(detours)
 		if n := hide(&review.Status, hides); o.HideSystem {
 			o.sayHidden(n) // it was asked for: in front of the answer
 		} else {
@@ -161,7 +165,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	switch o.format {
 	case "table", "wide":
 		if err = whoCanTable(o.Out, review.Status, o.format == "wide"); err == nil && o.Indirect {
-			err = indirectTable(o.Out, detours, o.format == "wide")
+			err = indirectTable(o.Out, detours, hidden, o.format == "wide")
 		}
 	case "name":
 		err = whoCanNames(o.Out, review.Status)

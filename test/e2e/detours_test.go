@@ -42,7 +42,7 @@ func TestWhoCanByDetours(t *testing.T) {
 	}
 	for _, want := range [][3]string{
 		{"makes", "mount it in a pod", "create deployments.apps in vault"},
-		{"execs", "exec into a pod that has it", "create pods/exec in vault"},
+		{"execs", "run commands in a pod that has it", "create pods/exec in vault"},
 		{"mints", "mint a token of system:serviceaccount:vault:reader", "create serviceaccounts/token/reader in vault"},
 		{"poses", "impersonate system:serviceaccount:vault:reader", "impersonate serviceaccounts/reader in vault"},
 		{"binds", "bind a role that allows it", "bind clusterroles.rbac.authorization.k8s.io in vault and create rolebindings.rbac.authorization.k8s.io in vault"},

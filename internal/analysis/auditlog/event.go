@@ -152,6 +152,7 @@ func (e *event) annotations(p *parser, value []byte) error {
 	if string(value) == "null" {
 		return nil
 	}
+	e.Annotations = value
 	s := scanner{text: value}
 	return wrong("annotations", s.object(func(key string, value []byte) (err error) {
 		switch key {
@@ -188,7 +189,7 @@ func (e *event) reference(p *parser, value []byte) error {
 		return err
 	})
 	if e.Verb == "create" && e.Subresource == "" {
-		e.Name = ""
+		e.Created, e.Name = e.Name, ""
 	}
 	return wrong("objectRef", err)
 }

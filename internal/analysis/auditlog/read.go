@@ -12,6 +12,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -45,6 +46,27 @@ type Tally struct {
 	Broken, Foreign int64
 	// Problems are the first of both.
 	Problems []Problem
+}
+
+// Add adds what was read of another log.
+func (t *Tally) Add(o Tally) {
+	t.Bytes, t.Lines, t.Requests = t.Bytes+o.Bytes, t.Lines+o.Lines, t.Requests+o.Requests
+	t.Stages, t.Anonymous = t.Stages+o.Stages, t.Anonymous+o.Anonymous
+	t.Broken, t.Foreign = t.Broken+o.Broken, t.Foreign+o.Foreign
+	t.Problems = append(t.Problems, o.Problems...)
+}
+
+// Answerable is an error if the logs have no request: what is asked about them has no answer.
+func (t Tally) Answerable(logs ...string) error {
+	if t.Requests > 0 {
+		return nil
+	}
+	text := fmt.Sprintf("no requests found in %s: %d lines, of which %d are broken, %d are not audit events, %d have no user and %d are of earlier stages",
+		strings.Join(logs, ", "), t.Lines, t.Broken, t.Foreign, t.Anonymous, t.Stages)
+	for _, p := range t.Problems {
+		text += "\n  " + p.String()
+	}
+	return errors.New(text)
 }
 
 // Problem is a line that is not an event.

@@ -29,6 +29,8 @@ type Request struct {
 
 	Verb, URI                                              string
 	Group, Version, Resource, Subresource, Namespace, Name string
+	// Created is the name of an object that was created. Authorizers are not asked about it, so it is not Name.
+	Created string
 	// Code is the code of the response, 0 if it was not recorded. Decision is what the authorizers decided then,
 	// "allow" or "forbid", if that was recorded.
 	Code     int
@@ -39,6 +41,8 @@ type Request struct {
 	// Object is what was sent, before anything changed it: the patch itself of a patch, options of a delete. Answer is
 	// what was sent back: the object, or a Status.
 	Object, Answer []byte
+	// Annotations are all of them, as a JSON object; valid until Each returns.
+	Annotations []byte
 }
 
 // IsResource reports whether a request is about a resource, not a path.

@@ -108,7 +108,7 @@ func Codes() []Code {
 			"A user who has it can get what was never granted: by acting as another subject, by reading credentials, or by changing policy.",
 			"Narrow it by namespace, name or condition, or bind it to those who are cluster admins anyway.", Error},
 		{codeAccount, "act-as-service-account", "A subject can act as a service account that has more rights",
-			"A user who creates pods or tokens in a namespace, or may impersonate a service account of it, has the rights of its service accounts.",
+			"A user who runs pods or commands in pods of a namespace, reads its secrets, or may impersonate its service accounts or make their tokens, has their rights.",
 			"Move the service account to a separate namespace, or take rights away from it.", Error},
 		{codeFails, "condition-can-fail", "A condition fails for some objects",
 			"An allow does not hold for an object on which its condition fails. A deny does hold: it refuses an object only because a field is missing.",

@@ -18,8 +18,8 @@ const mastersGroup = "system:masters"
 
 // might is a request that is as good as every right, and why.
 type might struct {
-	verb, group, resource, sub, namespace string
-	why                                   string
+	verb, group, resource, sub, namespace, name string
+	why                                         string
 }
 
 // mights are known ways to more than what was granted.
@@ -38,7 +38,7 @@ func known() (found []might) {
 		for _, name := range r.Resources {
 			resource, sub, _ := strings.Cut(name, "/")
 			for _, verb := range r.Verbs {
-				found = append(found, might{verb, r.Group, resource, sub, namespace, r.Why})
+				found = append(found, might{verb: verb, group: r.Group, resource: resource, sub: sub, namespace: namespace, why: r.Why})
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func known() (found []might) {
 }
 
 func (m might) attributes() authorizer.AttributesRecord {
-	return authorizer.AttributesRecord{Verb: m.verb, APIGroup: m.group, APIVersion: "v1", Resource: m.resource, Subresource: m.sub, Namespace: m.namespace, ResourceRequest: true}
+	return authorizer.AttributesRecord{Verb: m.verb, APIGroup: m.group, APIVersion: "v1", Resource: m.resource, Subresource: m.sub, Namespace: m.namespace, Name: m.name, ResourceRequest: true}
 }
 
 // power remarks on rules that give more than they say.
@@ -103,17 +103,28 @@ func (c *checker) power() {
 }
 
 // ways are the requests with which a subject acts as a service account of a namespace.
-func ways(namespace, account string) []might {
-	return []might{
-		{"create", "", "pods", "", namespace, "creates pods"},
-		{"create", "apps", "deployments", "", namespace, "creates deployments"},
-		{"create", "batch", "jobs", "", namespace, "creates jobs"},
-		{"create", "batch", "cronjobs", "", namespace, "creates cron jobs"},
-		{"create", "apps", "daemonsets", "", namespace, "creates daemon sets"},
-		{"create", "apps", "statefulsets", "", namespace, "creates stateful sets"},
-		{"create", "", "serviceaccounts", "token", namespace, "makes its tokens"},
-		{"impersonate", "", "serviceaccounts", "", namespace, "impersonates it"},
+func ways(namespace, account string) (found []might) {
+	for step := range power.AccountSteps() {
+		w := might{verb: step.Verb, group: step.Group, namespace: namespace}
+		w.resource, w.sub, _ = strings.Cut(step.Resource, "/")
+		if step.Named() {
+			w.name = account
+		}
+		switch step.Means {
+		case power.Impersonate:
+			w.why = "impersonates it"
+		case power.Mint:
+			w.why = "makes its tokens"
+		case power.ReadSecret:
+			w.why = "reads its tokens in secrets"
+		case power.EnterPod:
+			w.why = "runs commands in its pods"
+		default:
+			w.why = map[string]string{"create": "creates ", "update": "updates ", "patch": "patches "}[step.Verb] + w.resource
+		}
+		found = append(found, w)
 	}
+	return found
 }
 
 // accounts reports subjects who can do more by acting as a service account (whose rights they do not have).
@@ -197,9 +208,6 @@ type actor struct {
 func (c *checker) actors(namespace, name, user string) (all []actor) {
 	for _, w := range ways(namespace, name) {
 		attrs := w.attributes()
-		if w.resource == "serviceaccounts" {
-			attrs.Name = name
-		}
 		c.Index.Everyone(attrs, func(h ruleset.Hit) {
 			s := h.Subject()
 			if h.Effect() == ruleset.Allows && s.Name != user && s != (ruleset.Subject{Group: true, Name: mastersGroup}) &&

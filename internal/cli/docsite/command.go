@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/cli"
 )
 
 // NewCommand returns `proviso docs`.
@@ -59,6 +61,7 @@ Exit code 0 after Ctrl-C, 1 if it could not start or write.`,
 	cmd.Flags().StringVar(&out, "out", "", "Write the site to this directory, which must be empty or not exist, and exit.")
 	cmd.Flags().StringVar(&man, "man", "", "Write a manual page for every command to this directory, and exit.")
 	cmd.MarkFlagsMutuallyExclusive("out", "man")
+	cli.FailsWith(cmd, 1)
 	return cmd
 }
 

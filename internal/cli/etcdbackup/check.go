@@ -39,7 +39,7 @@ type NotUnderstood struct {
 }
 
 func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
-	dir, prefix, format := "proviso-data", "/registry", "table"
+	dir, prefix, format := "proviso-data", "", "table"
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Find stored policy that this release cannot read, before it serves it",
@@ -76,8 +76,8 @@ without their condition.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "The server's data directory, if no FILE is given.")
-	cmd.Flags().StringVar(&prefix, "etcd-prefix", prefix, "Prefix of the etcd keys of all objects.")
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "The data directory of the server, or the directory of the sidecar, if no FILE is given.")
+	cmd.Flags().StringVar(&prefix, "etcd-prefix", prefix, "Prefix of the etcd keys of all objects. Default: every one below which Proviso stores policy: /registry for a server, /proviso for a sidecar.")
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table or json.")
 	return cmd
 }
@@ -97,21 +97,20 @@ func check(ctx context.Context, dir, file, prefix string) (*Checked, error) {
 	} else if _, err := localetcd.Inspect(file); err != nil {
 		return nil, err
 	}
-	ours := func(key string) bool {
-		for of := range policycodec.StoredKinds() {
-			if strings.HasPrefix(key, strings.TrimSuffix(prefix, "/")+"/"+of+"/") {
-				return true
-			}
-		}
-		return false
-	}
-	values, err := localetcd.Stored(file, ours)
+	values, err := localetcd.Stored(file, func(key string) bool { _, ours := prefixOf(key); return ours })
 	if err != nil {
 		return nil, err
 	}
+	prefix = strings.TrimSuffix(prefix, "/")
+	elsewhere := map[string]bool{}
 	found := &Checked{Kinds: map[string]int{}, NotUnderstood: []NotUnderstood{}}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		stored, ok := policycodec.Understand(prefix, key, values[key])
+		of, _ := prefixOf(key)
+		if prefix != "" && of != prefix {
+			elsewhere[of] = true
+			continue
+		}
+		stored, ok := policycodec.Understand(of, key, values[key])
 		if !ok {
 			continue
 		}
@@ -124,8 +123,23 @@ func check(ctx context.Context, dir, file, prefix string) (*Checked, error) {
 			found.NotUnderstood = append(found.NotUnderstood, NotUnderstood{stored.Resource, stored.Namespace, stored.Name, stored.Problems})
 		}
 	}
+	if found.Objects == 0 && len(elsewhere) > 0 {
+		return nil, fmt.Errorf("--etcd-prefix %s: no policy is stored below it, but below %s; leave the flag away to check all of it", prefix, strings.Join(slices.Sorted(maps.Keys(elsewhere)), ", "))
+	}
 	return found, nil
 }
+
+// prefixOf is what stands in front of group and resource in the key of an object of ours; false for other keys.
+func prefixOf(key string) (prefix string, ours bool) {
+	for of := range storedKinds {
+		if prefix, _, ours = strings.Cut(key, "/"+of+"/"); ours {
+			return prefix, true
+		}
+	}
+	return "", false
+}
+
+var storedKinds = policycodec.StoredKinds()
 
 func (c *Checked) print(streams genericiooptions.IOStreams, format string) error {
 	if format == "json" {

@@ -84,3 +84,34 @@ func TestCheckFindsWhatIsNotUnderstood(t *testing.T) {
 		t.Errorf("%d kinds are checked", len(kinds))
 	}
 }
+
+// OP-4: the policy of a sidecar is stored below another prefix, and is found there without a flag.
+func TestCheckOfASidecar(t *testing.T) {
+	dir := shortDir(t)
+	e := begin(t, dir)
+	text := strings.NewReplacer("NS", "newer", "RULE", `{"verbs":["get"],"resourceKinds":["pods"],"onWeekdays":true}`).Replace(understoodRole)
+	if _, err := e.Put(t.Context(), "/proviso/policy.proviso.dev/policies/newer/default", text); err != nil {
+		t.Fatal(err)
+	}
+	const problem = `policies.policy.proviso.dev newer/default: role "dev", rule 0: unknown onWeekdays`
+	for _, args := range [][]string{{}, {"--etcd-prefix", "/proviso"}, {"--etcd-prefix", "/proviso/"}} {
+		out, _, err := run(append([]string{"check", "--data-dir", dir}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), "cannot read 1 of 1 stored objects") || !strings.Contains(out, problem) {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if out, _, err := run("check", "--data-dir", dir, "--etcd-prefix", "/registry"); err == nil || !strings.Contains(err.Error(), "no policy is stored below it, but below /proviso;") {
+		t.Errorf("another prefix: %v\n%s", err, out)
+	}
+
+	// A server that has both checks both.
+	if _, err := e.Put(t.Context(), "/registry/policy.proviso.dev/policies/good/default", strings.NewReplacer("NS", "good", "RULE", understoodRule).Replace(understoodRole)); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := run("check", "--data-dir", dir); err == nil || !strings.Contains(err.Error(), "cannot read 1 of 2 stored objects") || !strings.Contains(out, problem) {
+		t.Errorf("both: %v\n%s", err, out)
+	}
+	if out, _, err := run("check", "--data-dir", dir, "--etcd-prefix", "/registry"); err != nil || !strings.Contains(out, "1 objects of Proviso's kinds, 0 of them unreadable") {
+		t.Errorf("one of both: %v\n%s", err, out)
+	}
+}

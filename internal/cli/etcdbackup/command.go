@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"proviso.dev/proviso/internal/cli"
 	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -48,6 +49,9 @@ For an external etcd use etcdctl and etcdutl.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSave(streams), newStatus(streams), newCheck(streams), newRestore(streams))
+	for _, failing := range append(cmd.Commands(), cmd) {
+		cli.FailsWith(failing, 1)
+	}
 	return cmd
 }
 

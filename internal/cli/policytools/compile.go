@@ -133,8 +133,12 @@ func (o *CompileOptions) RunCompile(ctx context.Context) error {
 		}
 		return impossible(result)
 	}
-	if err := o.refuse(result); err != nil {
-		return err
+	if lost := result.Impossible(); len(lost) > 0 {
+		if err := printReport(o.ErrOut, lost); err != nil {
+			return err
+		}
+		terminal.Fprintf(o.ErrOut, "Nothing was written: %s.\n", terminal.Lines(tooMuch))
+		return exit(codeChanges)
 	}
 	return o.write(result)
 }
@@ -168,18 +172,8 @@ func impossible(result *compile.Result) error {
 	return nil
 }
 
-// refuse says what cannot be had; nil if nothing is missing.
-func (o *CompileOptions) refuse(result *compile.Result) error {
-	lost := result.Impossible()
-	if len(lost) == 0 {
-		return nil
-	}
-	if err := printReport(o.ErrOut, lost); err != nil {
-		return err
-	}
-	terminal.Fprintf(o.ErrOut, "Nothing was written, because a managed cluster cannot have all of this policy. Change the rules, or do without with --accept RULE.\n")
-	return exit(codeChanges)
-}
+// tooMuch is why a policy is not compiled, and what to do.
+const tooMuch = "a managed cluster cannot have all of this policy; change the rules, or do without with --accept RULE"
 
 // printReport writes the verdicts, one line each.
 func printReport(out io.Writer, findings []*compile.Assessment) error {

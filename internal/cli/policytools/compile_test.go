@@ -103,6 +103,17 @@ func TestCompileWritesNothingThatIsImpossible(t *testing.T) {
 	if out, code, err := execute(t, NewCompileCommand, "", "-f", from, "--out", dir, "--accept", "master/public-view,master/team-a-view"); code != 0 {
 		t.Errorf("%d: %v\n%s", code, err, out)
 	}
+	// The commands that need all of it have not failed by what they are about.
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, done := range map[string]string{"drift": "compared", "verify": "verified", "apply": "applied"} {
+		out, code, err := execute(t, NewCompileCommand, "", command, "-f", from, "--kubeconfig", kubeconfig)
+		if code != 3 || err == nil || !strings.Contains(err.Error(), "nothing was "+done+": a managed cluster cannot have all of this policy") || !strings.Contains(out, "reads under a condition") {
+			t.Errorf("%s: %d: %v\n%s", command, code, err, out)
+		}
+	}
 	for _, args := range [][]string{{"--target", "opa"}, {"-o", "xml"}, {"--accept", "master/nobody"}, {"--out", dir, "-o", "report"}} {
 		if out, code, err := execute(t, NewCompileCommand, "", append(args, "-f", from)...); code != 3 {
 			t.Errorf("%v: %d: %v\n%s", args, code, err, out)

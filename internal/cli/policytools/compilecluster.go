@@ -46,7 +46,7 @@ writes new grants, deletes old grants, and then deletes old policies. Objects wi
 				}
 				return cluster.Remove(cmd.Context(), done)
 			}
-			result, err := o.whole(cmd.Context())
+			result, err := o.whole(cmd.Context(), "applied")
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ they were compiled. This is evidence that all API servers of the cluster enforce
   kubectl apply -f compiled/2-grants.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			result, err := o.whole(cmd.Context())
+			result, err := o.whole(cmd.Context(), "verified")
 			if err != nil {
 				return err
 			}
@@ -133,8 +133,8 @@ func (o *CompileOptions) cluster() (*managed.Cluster, error) {
 	return managed.NewCluster(config)
 }
 
-// whole returns a result without losses that were not accepted.
-func (o *CompileOptions) whole(ctx context.Context) (*compile.Result, error) {
+// whole returns a result without losses that were not accepted. Without one, nothing is done with the cluster.
+func (o *CompileOptions) whole(ctx context.Context, done string) (*compile.Result, error) {
 	if len(o.Files) == 0 {
 		return nil, errors.New("name the files with the policy: -f DIR")
 	}
@@ -146,13 +146,16 @@ func (o *CompileOptions) whole(ctx context.Context) (*compile.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result, o.refuse(result)
+	if lost := result.Impossible(); len(lost) > 0 {
+		return nil, errors.Join(printReport(o.ErrOut, lost), fmt.Errorf("nothing was %s: %s", done, tooMuch))
+	}
+	return result, nil
 }
 
 // drift compares and prints.
 func (o *CompileOptions) drift(ctx context.Context, dump []string) error {
 	format := o.Output
-	result, err := o.whole(ctx)
+	result, err := o.whole(ctx, "compared")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package policytools
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -10,12 +11,18 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	documents "proviso.dev/proviso"
 	"proviso.dev/proviso/internal/cli"
+	"proviso.dev/proviso/internal/cli/docsite"
+	"proviso.dev/proviso/internal/cli/etcdbackup"
+	"proviso.dev/proviso/internal/hosts/explorer"
 )
 
 var (
 	exitCodeHelp = regexp.MustCompile(`(?m)^Exit code.*$`)
 	exitCodeIn   = regexp.MustCompile(`\b[0-3]\b`)
+	exitCodeOne  = regexp.MustCompile("(?m)^\\| 1 \\| no \\| (.*): it failed \\|$")
+	exitCodeWord = regexp.MustCompile("`([^`]+)`")
 	exitCodeRow  = regexp.MustCompile("(?m)^\\| `(proviso [^`]+)` \\|(.*)\\|(.*)\\|(.*)\\|(.*)\\|$")
 )
 
@@ -59,5 +66,53 @@ func TestExitCodesPage(t *testing.T) {
 		if helped[command] == nil {
 			t.Errorf("%s: its help names no exit code", command)
 		}
+	}
+}
+
+// OP-10: every command fails with the code that the page says: 1 for those that it names, 3 for all others.
+func TestExitCodeOfFailures(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/reference/exit-codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := exitCodeOne.FindSubmatch(page)
+	if row == nil {
+		t.Fatal("the page does not say which commands fail with 1")
+	}
+	one := map[string]bool{}
+	for _, word := range exitCodeWord.FindAllSubmatch(row[1], -1) {
+		one[string(word[1])] = true
+	}
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}
+	program := func() *cobra.Command {
+		root := &cobra.Command{Use: "proviso", SilenceErrors: true, SilenceUsage: true}
+		root.AddCommand(cli.Commands(streams)...)
+		root.AddCommand(Commands(streams)...)
+		root.AddCommand(cli.NewKubeconfigCommand(streams), etcdbackup.NewCommand(streams), etcdbackup.NewFormerCommand(streams), docsite.NewCommand(streams, documents.Documents),
+			explorer.NewCommand(streams, cli.Runner(cli.Commands, Keeping())))
+		return root
+	}
+	one["snapshot"] = one["backup"] // its former name
+	seen := 0
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		args := strings.Fields(cmd.CommandPath())[1:]
+		want := codeUnanswered
+		if len(args) > 0 && one[args[0]] {
+			want = 1
+		}
+		seen++
+		root := program()
+		root.SetArgs(append(args, "--no-such-flag"))
+		if got := cli.Execute(root, io.Discard); got != want {
+			t.Errorf("%s fails with %d, and the page says %d", cmd.CommandPath(), got, want)
+		}
+	}
+	visit(program())
+	if seen < 40 {
+		t.Errorf("only %d commands were run", seen)
 	}
 }

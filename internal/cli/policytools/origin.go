@@ -2,7 +2,6 @@ package policytools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +22,8 @@ import (
 type origin struct {
 	From   []string
 	config *genericclioptions.ConfigFlags
+	// server are the flags of config that say which server is asked, as whom and how.
+	server *pflag.FlagSet
 	// keep is what was read before; nil for a command that runs once.
 	keep *manifests.Kept
 	// within are namespaces whose policy is enough if not all may be read; nil if it has to be all of it. unseen is
@@ -49,17 +50,28 @@ func (o *origin) addServer(fs *pflag.FlagSet) {
 	o.config = genericclioptions.NewConfigFlags(true)
 	namespace := o.config.Namespace
 	o.config.Namespace, o.config.AuthInfoName = nil, nil
-	o.config.AddFlags(fs)
+	o.server = pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.config.AddFlags(o.server)
+	fs.AddFlagSet(o.server)
 	o.config.Namespace = namespace
 }
 
 // live reports whether a server is asked.
 func (o *origin) live() bool { return len(o.From) == 0 }
 
-// validate checks the flags.
+// validate checks the flags. With files no server is asked, so a flag that says which, or as whom, would be ignored.
 func (o *origin) validate() error {
-	if len(o.From) > 0 && (*o.config.KubeConfig != "" || *o.config.Context != "") {
-		return errors.New("--from and --kubeconfig are mutually exclusive")
+	if o.live() {
+		return nil
+	}
+	var given []string
+	o.server.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			given = append(given, "--"+flag.Name)
+		}
+	})
+	if len(given) > 0 {
+		return fmt.Errorf("--from and %s are mutually exclusive: with --from, no server is asked", strings.Join(given, ", "))
 	}
 	return nil
 }

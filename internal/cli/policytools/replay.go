@@ -2,7 +2,6 @@ package policytools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,18 +28,10 @@ func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host,
 		if err != nil {
 			return nil, fmt.Errorf("--replay %s: %w", name, err)
 		}
-		total.Requests, total.Lines = total.Requests+tally.Requests, total.Lines+tally.Lines
-		total.Stages, total.Anonymous = total.Stages+tally.Stages, total.Anonymous+tally.Anonymous
-		total.Broken, total.Foreign = total.Broken+tally.Broken, total.Foreign+tally.Foreign
-		total.Problems = append(total.Problems, tally.Problems...)
+		total.Add(tally)
 	}
-	if total.Requests == 0 {
-		text := fmt.Sprintf("--replay: no requests found in %s: %d lines, of which %d are broken, %d are not audit events, %d have no user and %d are of earlier stages",
-			strings.Join(o.Replay, ", "), total.Lines, total.Broken, total.Foreign, total.Anonymous, total.Stages)
-		for _, p := range total.Problems {
-			text += "\n  " + p.String()
-		}
-		return nil, errors.New(text)
+	if err := total.Answerable(o.Replay...); err != nil {
+		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	return r.Report(total), nil
 }

@@ -29,6 +29,8 @@ type Row struct {
 	Verbs     []string
 	Group     string
 	Resources []string
+	// Account is how the right, held in a namespace, leads to acting as the service accounts of that namespace.
+	Account Means
 }
 
 // every stands for every group, every resource or every verb.
@@ -50,15 +52,18 @@ var rows = []Row{
 	row("bind every role of the master namespace", Cluster, "bind", policyGroup, "roles"),
 	row("act as every user", Cluster, "impersonate", "", "users"),
 	row("act as a member of every group", Cluster, "impersonate", "", "groups"),
-	row("act as every service account", EveryNamespace, "impersonate", "", "serviceaccounts"),
-	row("make tokens of every service account", EveryNamespace, "create", "", "serviceaccounts/token"),
-	row("read the secrets of every namespace", EveryNamespace, reads, "", "secrets"),
-	row("create pods in every namespace, and with them act as every service account", EveryNamespace, "create", "", "pods"),
-	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "", "replicationcontrollers"),
-	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "apps", "deployments", "replicasets", "statefulsets", "daemonsets"),
-	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "batch", "jobs", "cronjobs"),
-	row("run commands in every pod", EveryNamespace, "create get", "", "pods/exec", "pods/attach"),
-	row("run commands in every pod", EveryNamespace, "update patch", "", "pods/ephemeralcontainers"),
+	row("act as every service account", EveryNamespace, "impersonate", "", "serviceaccounts").account(Impersonate),
+	row("make tokens of every service account", EveryNamespace, "create", "", "serviceaccounts/token").account(Mint),
+	row("read the secrets of every namespace", EveryNamespace, reads, "", "secrets").account(ReadSecret),
+	row("read the secrets of every namespace in the answers to patches", EveryNamespace, "patch", "", "secrets").account(ReadSecret),
+	row("create pods in every namespace, and with them act as every service account", EveryNamespace, "create", "", "pods").account(RunPod),
+	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "", "replicationcontrollers").account(RunPod),
+	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "apps", "deployments", "replicasets", "statefulsets", "daemonsets").account(RunPod),
+	row("create pods in every namespace by workloads, and with them act as every service account", EveryNamespace, writes, "batch", "jobs", "cronjobs").account(RunPod),
+	row("run commands in every pod", EveryNamespace, "create", "", "pods/exec", "pods/attach").account(EnterPod),
+	row("run commands in every pod", EveryNamespace, "get", "", "pods/exec", "pods/attach"), // since Kubernetes 1.35, it takes create as well
+	row("run commands in every pod", EveryNamespace, "update patch", "", "pods/ephemeralcontainers").account(EnterPod),
+	row("run their own images in every pod", EveryNamespace, "update patch", "", "pods").account(EnterPod),
 	row("run commands in every pod, by way of the kubelets", Cluster, "create get", "", "nodes/proxy"),
 	row("mount every directory of a node", Cluster, "create", "", "persistentvolumes"),
 	row("approve certificates, if they may approve for the signer", Cluster, "update patch", "certificates.k8s.io", "certificatesigningrequests/approval"),
@@ -96,7 +101,7 @@ var rows = []Row{
 }
 
 func row(why string, where Where, verbs, group string, resources ...string) Row {
-	return Row{why, where, strings.Fields(verbs), group, resources}
+	return Row{Why: why, Where: where, Verbs: strings.Fields(verbs), Group: group, Resources: resources}
 }
 
 // Rows returns the list.

@@ -72,6 +72,9 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
 			if o.AllowApply && cmd.Flags().Changed("read-only") && o.ReadOnly {
 				return errors.New("--read-only and --allow-apply are mutually exclusive")
 			}
+			if !o.ReadOnly && !o.AllowApply {
+				return errors.New("--read-only=false changes nothing by itself; to let the page apply changes, use --allow-apply")
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return o.Serve(ctx)

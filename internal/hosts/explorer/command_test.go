@@ -25,6 +25,17 @@ func TestReadOnlyAndApplyAreNotBoth(t *testing.T) {
 	}
 }
 
+// EX-1: who takes back that it is read-only is told which flag lets the page apply changes.
+func TestNotReadOnlyAllowsNothing(t *testing.T) {
+	cmd := NewCommand(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}, nil)
+	cmd.SetArgs([]string{"--read-only=false", "--print-url", "--kubeconfig", t.TempDir() + "/none"})
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "--read-only=false") || !strings.Contains(err.Error(), "use --allow-apply") {
+		t.Error(err)
+	}
+}
+
 // The address holds the key to the session: no program gets it as an argument, and only this user can read the page.
 func TestTheAddressIsNoArgument(t *testing.T) {
 	page, err := redirect(`http://127.0.0.1:1/?token=a"b`)

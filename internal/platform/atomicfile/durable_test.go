@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,6 +42,42 @@ func TestReplaceIsWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			content("old")
+		}
+	}
+}
+
+// Others cannot read the file, whoever could read the old one or what was in the place of the new one.
+func TestReplaceIsPrivate(t *testing.T) {
+	for _, in := range []string{"name", "name.new"} {
+		for _, link := range []bool{false, true} {
+			dir := t.TempDir()
+			path, there, elsewhere := filepath.Join(dir, "name"), filepath.Join(dir, in), filepath.Join(dir, "elsewhere")
+			err := os.WriteFile(elsewhere, []byte("theirs"), 0o644)
+			if link {
+				err = errors.Join(err, os.Symlink(elsewhere, there))
+			} else {
+				err = errors.Join(err, os.WriteFile(there, []byte("old"), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, err := os.Open(there) // of another user, say
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Replace(path, []byte("secret"), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%s, link %v: %v, %v", in, link, info.Mode(), err)
+			}
+			if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "theirs" {
+				t.Errorf("%s, link %v: the link was followed: %q, %v", in, link, text, err)
+			}
+			if text, err := io.ReadAll(reader); err != nil || string(text) == "secret" {
+				t.Errorf("%s, link %v: a file that was open has %q, %v", in, link, text, err)
+			}
+			_ = reader.Close()
 		}
 	}
 }

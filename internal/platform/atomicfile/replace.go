@@ -13,7 +13,7 @@ type Options struct {
 	// SyncDir waits until the new name is, too.
 	SyncDir bool
 	// Temp is a pattern, as of os.CreateTemp, for where the text is written first, beside the file. Empty is the file's
-	// name with .new behind it: what a crash has left there is overwritten the next time.
+	// name with .new behind it: what a crash has left there is removed the next time.
 	Temp string
 	// Step, for tests, is told what comes next. An error of it is a crash: nothing is cleaned up.
 	Step func(step string) error
@@ -27,7 +27,7 @@ func (o Options) step(name string) error {
 }
 
 // Replace writes a file, which only its owner can read, so that a reader sees the old text or the new one, never a
-// part.
+// part. The mode of the old file does not matter, and a symbolic link is replaced, not followed.
 func Replace(path string, text []byte, o Options) error {
 	temp, err := o.open(path)
 	if err != nil {
@@ -60,7 +60,11 @@ func (o Options) open(path string) (*os.File, error) {
 	if o.Temp != "" {
 		return os.CreateTemp(filepath.Dir(path), o.Temp) // of mode 0600, whatever the umask
 	}
-	return os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	// The file must be a new one: one that is there may be readable by others, or a link to another place.
+	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 // SyncDir waits until the names in a directory are on stable storage.
