@@ -104,6 +104,14 @@ func (o *PlanOptions) Validate() error {
 	return o.Origin.validate()
 }
 
+// codeOf is how a command ends that has reported a change.
+func codeOf(r *policychange.Report) error {
+	if r.Differs() {
+		return exit(codeChanges)
+	}
+	return nil
+}
+
 // RunPlan answers and prints.
 func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	change, err := manifests.Read(o.Files, o.In)
@@ -156,8 +164,5 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
-	if len(result.Changes)+len(result.Unknown)+len(result.Rejected) > 0 {
-		return exit(codeChanges)
-	}
-	return nil
+	return codeOf(result)
 }
