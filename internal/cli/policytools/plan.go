@@ -52,7 +52,10 @@ for every namespace and for cluster-scoped resources; (others) stands for every 
 included only if --from has them.
 
 The effect of protected attributes and field permissions depends on the labels and fields that users write. Changes of these are
-reported without naming subjects, and count as a change.
+reported without naming subjects.
+
+Conditions and access rules can depend on Namespaces. For a Namespace that is new, changed or deleted, the rules with a condition on it are
+reported with the subjects who have them. All of these count as a change. A deleted namespace takes the policy in it with it.
 
 Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
@@ -124,6 +127,9 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	var namespaces []string
 	for _, d := range change {
 		namespaces = append(namespaces, d.Object.GetNamespace())
+		if d.IsNamespace() {
+			namespaces = append(namespaces, d.Object.GetName())
+		}
 	}
 	o.Origin.some(namespaces...)
 	before, err := o.Origin.read(ctx)
@@ -141,15 +147,15 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if hosts[1], err = offline.New(offline.Config{Texts: manifests.Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 		return err
 	}
-	kept := change
+	kept, refused := change, []policychange.Rejected(nil)
 	if o.Delete {
-		kept = nil
+		kept, refused = nil, policychange.Undeletable(change, o.MasterNamespace)
 	}
 	result, err := policychange.Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
-	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
+	result.Rejected = append(append(result.Rejected, refused...), policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
 	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}

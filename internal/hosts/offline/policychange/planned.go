@@ -33,14 +33,9 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
-	if out.Unknown, err = unknown(ctx, before, after); err != nil {
+	if out.Unknown, err = mayChange(ctx, before, after, u.Verbs); err != nil {
 		return nil, err
 	}
-	asking, err := askingLines(before, after)
-	if err != nil {
-		return nil, err
-	}
-	out.Unknown = append(append(out.Unknown, asking...), later(in.Before, in.After, time.Now())...)
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true
@@ -86,6 +81,25 @@ func changedBy(all []Step) (change []manifests.Document) {
 		change = append(change, manifests.Of(s.object))
 	}
 	return change
+}
+
+// mayChange is what a change does beside the rules, in lines.
+func mayChange(ctx context.Context, before, after *offline.Host, verbs []string) ([]string, error) {
+	guards, err := unknown(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	asking, err := askingLines(before, after)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLooking(before, after, verbs)
+	if err != nil {
+		return nil, err
+	}
+	more := l.namespaceLines()
+	slices.Sort(more)
+	return slices.Concat(guards, asking, more, later(before.Snapshot().Rules, after.Snapshot().Rules, time.Now())), nil
 }
 
 // Guards reports whether what a change is made of can refuse writes that rules allow.
