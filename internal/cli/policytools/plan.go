@@ -55,7 +55,8 @@ The effect of protected attributes and field permissions depends on the labels a
 reported without naming subjects.
 
 Conditions and access rules can depend on Namespaces. For a Namespace that is new, changed or deleted, the rules with a condition on it are
-reported with the subjects who have them. All of these count as a change. A deleted namespace takes the policy in it with it.
+reported with the subjects who have them. Other objects that affect access and are not compared are reported, too. All of these count as a
+change. A deleted namespace takes the policy in it with it.
 
 Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?

@@ -2,5 +2,5 @@
 // applied (applied.go, consequences.go) or as of an earlier revision (journal.go), the writes that lead from one policy
 // to another (restore.go), what a server would reject (rejected.go), who may apply it (appliers.go), and who gains, who
 // loses and whose conditions change (planned.go). What may change besides is found in guards.go, asking.go,
-// namespaces.go and later.go. It reports; the commands print.
+// namespaces.go, served.go, besides.go and later.go. It reports; the commands print.
 package policychange

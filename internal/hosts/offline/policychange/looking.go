@@ -25,11 +25,12 @@ type looking struct {
 	verbs []string
 }
 
-// side is one side of a change: its access rules, and its rules with conditions.
+// side is one side of a change: its access rules, its rules with conditions, and the controllers of Kubernetes.
 type side struct {
 	host        *offline.Host
 	access      []*accessv1alpha1.AccessRule
 	conditional map[conditional]*matching.Rule
+	controllers []ruleset.Subject
 	holders     map[ruleset.RoleRef]*holders // found when they are needed
 }
 
@@ -57,6 +58,9 @@ func newLooking(before, after *offline.Host, verbs []string) (*looking, error) {
 			return nil, err
 		}
 		s.access = snapshot.Of[*accessv1alpha1.AccessRule](rules)
+		if s.controllers, err = controllersOf(h); err != nil {
+			return nil, err
+		}
 		h.Snapshot().Rules.Definitions(func(d *ruleset.Definition) {
 			for index, rule := range d.Rules {
 				if rule != nil && rule.Cond != nil {

@@ -33,7 +33,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
-	if out.Unknown, err = mayChange(ctx, before, after, u.Verbs); err != nil {
+	if out.Unknown, err = mayChange(ctx, before, after, u.Verbs, changes); err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
@@ -83,8 +83,9 @@ func changedBy(all []Step) (change []manifests.Document) {
 	return change
 }
 
-// mayChange is what a change does beside the rules, in lines.
-func mayChange(ctx context.Context, before, after *offline.Host, verbs []string) ([]string, error) {
+// mayChange is what a change does beside the rules, in lines. Whatever decides about access and is not compared is
+// among it.
+func mayChange(ctx context.Context, before, after *offline.Host, verbs []string, changes []plan.Change) ([]string, error) {
 	guards, err := unknown(ctx, before, after)
 	if err != nil {
 		return nil, err
@@ -97,9 +98,18 @@ func mayChange(ctx context.Context, before, after *offline.Host, verbs []string)
 	if err != nil {
 		return nil, err
 	}
-	more := l.namespaceLines()
+	served, err := l.servedLines(changes)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	more, err := besides(before, after, now)
+	if err != nil {
+		return nil, err
+	}
+	more = slices.Concat(l.namespaceLines(), served, more)
 	slices.Sort(more)
-	return slices.Concat(guards, asking, more, later(before.Snapshot().Rules, after.Snapshot().Rules, time.Now())), nil
+	return slices.Concat(guards, asking, more, later(before.Snapshot().Rules, after.Snapshot().Rules, now)), nil
 }
 
 // Guards reports whether what a change is made of can refuse writes that rules allow.
