@@ -164,7 +164,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 		result.Unknown = append(result.Unknown, text)
 	}
 	if len(o.Replay) > 0 {
-		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {
+		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1]); err != nil {
 			return err
 		}
 	}

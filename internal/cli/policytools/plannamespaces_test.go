@@ -1,6 +1,7 @@
 package policytools
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,5 +54,25 @@ func TestPlanOfNamespaces(t *testing.T) {
 		if code != test.code || !strings.Contains(out, test.want) {
 			t.Errorf("%s: %d %v, want %d and %q\n%s", test.name, code, err, test.code, test.want, out)
 		}
+	}
+}
+
+// TR-4, NI-8: what guards a write is found in the policy, wherever the change comes from: also if it is pruned.
+func TestPlanReplaysWhatGuardsRefused(t *testing.T) {
+	const attribute = `---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterProtectedAttribute
+metadata: {name: tier}
+attributeKind: Label
+attributeName: tier
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: keepers}
+`
+	const create = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Request","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/prod/configmaps","verb":"create",` +
+		`"user":{"username":"alice","groups":["system:authenticated"]},"objectRef":{"resource":"configmaps","namespace":"prod","name":"a","apiVersion":"v1"},` +
+		`"requestObject":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"prod","labels":{"tier":"x"}}},"responseStatus":{"code":403},"requestReceivedTimestamp":"2026-01-02T03:04:05Z"}` + "\n"
+	dir := write(t, map[string]string{"old/all.yaml": onNamespace + attribute, "new/all.yaml": onNamespace, "log": create})
+	out, code, err := plans(t, "", "--from", filepath.Join(dir, "old"), "-f", filepath.Join(dir, "new"), "--prune", "--replay", filepath.Join(dir, "log"))
+	if code != 2 || !strings.Contains(out, "Of 1 recorded requests, 1 would be decided differently.") || !strings.Contains(out, "No → Yes") {
+		t.Errorf("%d %v\n%s", code, err, out)
 	}
 }

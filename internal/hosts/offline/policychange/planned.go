@@ -111,14 +111,3 @@ func mayChange(ctx context.Context, before, after *offline.Host, verbs []string,
 	slices.Sort(more)
 	return slices.Concat(guards, asking, more, later(before.Snapshot().Rules, after.Snapshot().Rules, now)), nil
 }
-
-// Guards reports whether what a change is made of can refuse writes that rules allow.
-func Guards(change []manifests.Document) bool {
-	for _, d := range change {
-		switch d.Object.GetKind() {
-		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":
-			return true
-		}
-	}
-	return false
-}
