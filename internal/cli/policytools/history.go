@@ -48,7 +48,7 @@ permissions, protected attributes and audit sinks, with the object before and af
 With --diff, compare two revisions as proviso plan does: who gained, who lost, and whose conditions changed. A revision of the list
 stands for the policy right after that change; now is the current policy.
 
-Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the question could not be answered.`,
+Exit code of --diff: 0 if nothing differs, 2 if something differs or may differ, 3 if the question could not be answered.`,
 		Example: `  # The last changes
   proviso history
 
@@ -160,10 +160,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
-	if len(result.Changes)+len(result.Rejected) > 0 {
-		return exit(codeChanges)
-	}
-	return nil
+	return codeOf(result)
 }
 
 func printHistory(out io.Writer, format string, history *journal.History) error {

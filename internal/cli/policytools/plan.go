@@ -52,7 +52,11 @@ for every namespace and for cluster-scoped resources; (others) stands for every 
 included only if --from has them.
 
 The effect of protected attributes and field permissions depends on the labels and fields that users write. Changes of these are
-reported without naming subjects, and count as a change.
+reported without naming subjects.
+
+Conditions and access rules can depend on Namespaces. For a Namespace that is new, changed or deleted, the rules with a condition on it are
+reported with the subjects who have them. Other objects that affect access and are not compared are reported, too. All of these count as a
+change. A deleted namespace takes the policy in it with it.
 
 Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
@@ -104,6 +108,14 @@ func (o *PlanOptions) Validate() error {
 	return o.Origin.validate()
 }
 
+// codeOf is how a command ends that has reported a change.
+func codeOf(r *policychange.Report) error {
+	if r.Differs() {
+		return exit(codeChanges)
+	}
+	return nil
+}
+
 // RunPlan answers and prints.
 func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	change, err := manifests.Read(o.Files, o.In)
@@ -116,6 +128,9 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	var namespaces []string
 	for _, d := range change {
 		namespaces = append(namespaces, d.Object.GetNamespace())
+		if d.IsNamespace() {
+			namespaces = append(namespaces, d.Object.GetName())
+		}
 	}
 	o.Origin.some(namespaces...)
 	before, err := o.Origin.read(ctx)
@@ -133,15 +148,15 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if hosts[1], err = offline.New(offline.Config{Texts: manifests.Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 		return err
 	}
-	kept := change
+	kept, refused := change, []policychange.Rejected(nil)
 	if o.Delete {
-		kept = nil
+		kept, refused = nil, policychange.Undeletable(change, o.MasterNamespace)
 	}
 	result, err := policychange.Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
-	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
+	result.Rejected = append(append(result.Rejected, refused...), policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
 	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}
@@ -149,15 +164,12 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 		result.Unknown = append(result.Unknown, text)
 	}
 	if len(o.Replay) > 0 {
-		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {
+		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1]); err != nil {
 			return err
 		}
 	}
 	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
-	if len(result.Changes)+len(result.Unknown)+len(result.Rejected) > 0 {
-		return exit(codeChanges)
-	}
-	return nil
+	return codeOf(result)
 }

@@ -12,16 +12,17 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/hosts/offline"
-	"proviso.dev/proviso/internal/hosts/offline/manifests"
-	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/hosts/offline/replay"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
-func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []manifests.Document) (*replay.Report, error) {
+func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host) (*replay.Report, error) {
 	workers := runtime.GOMAXPROCS(0)
-	r := replay.New(replay.Config{Before: before, After: after, Guards: policychange.Guards(change), Workers: workers})
+	r, err := replay.New(replay.Config{Before: before, After: after, Workers: workers})
+	if err != nil {
+		return nil, err
+	}
 	var total auditlog.Tally
 	for _, name := range o.Replay {
 		tally, err := o.readLog(ctx, name, auditlog.Config{Workers: workers, Each: func(worker int, request *auditlog.Request) { r.Request(ctx, worker, request) }})

@@ -345,6 +345,9 @@ func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 		}
 		scheme.Default(typed)
 		DefaultRBAC(typed)
+		if ns, is := typed.(*corev1.Namespace); is {
+			metav1.SetMetaDataLabel(&ns.ObjectMeta, corev1.LabelMetadataName, ns.Name) // as a server does
+		}
 		return typed, nil
 	}
 	if slices.Contains(append(policycodec.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
@@ -402,6 +405,17 @@ func (f *Files) Namespace(name string) (*corev1.Namespace, error) {
 		}
 	}
 	return nil, fmt.Errorf("namespace %q is not in the files", name)
+}
+
+// Namespaces are the namespaces in the files, of manifests as well as of a dump, by name.
+func (f *Files) Namespaces() map[string]*corev1.Namespace {
+	all := map[string]*corev1.Namespace{}
+	if objects := f.objects[snapshot.Namespaces.GroupVersionResource]; objects != nil {
+		for _, ns := range snapshot.Of[*corev1.Namespace](objects) {
+			all[ns.Name] = ns
+		}
+	}
+	return all
 }
 
 // fixed are objects that do not change.

@@ -134,6 +134,24 @@ func TestNamespacesCountInADump(t *testing.T) {
 	}
 }
 
+// TR-1: a Namespace in a file has the label that a server gives it, and conditions see it although it was not stored.
+func TestNamespacesHaveTheirName(t *testing.T) {
+	dir := written(t, map[string]string{"a.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: hammer, labels: {env: dev}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: anvil}\n"})
+	files, err := ReadFiles(FilesConfig{Paths: []string{dir}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := files.Namespaces()
+	for _, name := range []string{"hammer", "anvil"} {
+		if ns := all[name]; ns == nil || ns.Labels["kubernetes.io/metadata.name"] != name {
+			t.Errorf("%s: %v", name, ns)
+		}
+	}
+	if len(all) != 2 || all["hammer"].Labels["env"] != "dev" {
+		t.Errorf("%v", all)
+	}
+}
+
 // TR-2: what is to be applied belongs to the namespace that a dump has, and what was stored to the one that it was
 // stored in.
 func TestNewObjectsBelongToTheNamespaceOfTheDump(t *testing.T) {

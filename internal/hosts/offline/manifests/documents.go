@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -50,9 +51,17 @@ func Key(object *unstructured.Unstructured) string {
 // Key tells the objects of documents apart.
 func (d Document) Key() string { return Key(d.Object) }
 
+// IsNamespace reports whether the object is a Namespace.
+func (d Document) IsNamespace() bool {
+	return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
+}
+
+// LabelShipped is the label of objects that Kubernetes makes by itself.
+const LabelShipped = "kubernetes.io/bootstrapping"
+
 // Shipped reports whether Kubernetes makes the object by itself.
 func (d Document) Shipped() bool {
-	return d.Object.GetLabels()["kubernetes.io/bootstrapping"] != ""
+	return d.Object.GetLabels()[LabelShipped] != ""
 }
 
 // Read reads the objects of files, of directories with what is below them, and of standard input (-).

@@ -11,7 +11,8 @@ import (
 )
 
 // Applied is the policy after a change: objects of the same identity are replaced, or deleted; prune deletes every
-// other object of policy. A role that a dump holds in its container is the same as the role by itself.
+// other object of policy. A role that a dump holds in its container is the same as the role by itself. A namespace that
+// is deleted takes what is in it with it.
 func Applied(before, change []manifests.Document, remove, prune bool) ([]manifests.Document, error) {
 	changed, there := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
@@ -20,25 +21,32 @@ func Applied(before, change []manifests.Document, remove, prune bool) ([]manifes
 		}
 		changed[d.Key()] = true
 	}
+	ends := ending{}
+	if remove {
+		ends = endingWith(change)
+	}
 	var after []manifests.Document
 	for _, d := range before {
 		there[d.Key()] = true
+		if changed[d.Key()] {
+			continue
+		}
+		kept, gone, err := without(d, changed)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range gone {
+			there[key] = true
+		}
 		switch {
-		case changed[d.Key()]:
+		case ends.namespaces[d.Object.GetNamespace()]:
 		case prune && isPolicy(d) && !isBootstrap(d):
 		default:
-			kept, gone, err := without(d, changed)
-			if err != nil {
-				return nil, err
-			}
-			for _, key := range gone {
-				there[key] = true
-			}
-			after = append(after, kept)
+			after = append(after, ends.served(kept))
 		}
 	}
 	if !remove {
-		return append(after, change...), nil
+		return append(after, asStored(before, change)...), nil
 	}
 	for _, d := range change {
 		if !there[d.Key()] {

@@ -33,14 +33,9 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
-	if out.Unknown, err = unknown(ctx, before, after); err != nil {
+	if out.Unknown, err = mayChange(ctx, before, after, u.Verbs, changes); err != nil {
 		return nil, err
 	}
-	asking, err := askingLines(before, after)
-	if err != nil {
-		return nil, err
-	}
-	out.Unknown = append(append(out.Unknown, asking...), later(in.Before, in.After, time.Now())...)
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true
@@ -88,13 +83,31 @@ func changedBy(all []Step) (change []manifests.Document) {
 	return change
 }
 
-// Guards reports whether what a change is made of can refuse writes that rules allow.
-func Guards(change []manifests.Document) bool {
-	for _, d := range change {
-		switch d.Object.GetKind() {
-		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":
-			return true
-		}
+// mayChange is what a change does beside the rules, in lines. Whatever decides about access and is not compared is
+// among it.
+func mayChange(ctx context.Context, before, after *offline.Host, verbs []string, changes []plan.Change) ([]string, error) {
+	guards, err := unknown(ctx, before, after)
+	if err != nil {
+		return nil, err
 	}
-	return false
+	asking, err := askingLines(before, after)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLooking(before, after, verbs)
+	if err != nil {
+		return nil, err
+	}
+	served, err := l.servedLines(changes)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	more, err := besides(before, after, now)
+	if err != nil {
+		return nil, err
+	}
+	more = slices.Concat(l.namespaceLines(), served, more)
+	slices.Sort(more)
+	return slices.Concat(guards, asking, more, later(before.Snapshot().Rules, after.Snapshot().Rules, now)), nil
 }

@@ -22,6 +22,12 @@ type Report struct {
 	Replay        *replay.Report     `json:"replay,omitempty"`
 }
 
+// Differs reports whether something changes, may change, or would not be taken by a server. Otherwise nobody gains or
+// loses anything.
+func (r *Report) Differs() bool {
+	return len(r.Changes)+len(r.Unknown)+len(r.Rejected) > 0 || r.Replay != nil && len(r.Replay.Flips) > 0
+}
+
 // Tally counts subjects by what a change does to them.
 type Tally struct {
 	Gain   int `json:"gain"`

@@ -19,28 +19,28 @@ import (
 // Replay decides requests by two policies.
 type Replay struct {
 	before, after *offline.Host
-	// guards is true if protected attributes or field permissions differ: then a write can flip that the rules allow
-	// before and after.
-	guards  bool
-	workers []*worker
+	apart         *apart
+	workers       []*worker
 }
 
 // Config says what is compared.
 type Config struct {
 	Before, After *offline.Host
-	// Guards is true if the change includes protected attributes, field permissions or definitions of kinds.
-	Guards bool
 	// Workers is how many goroutines call Request.
 	Workers int
 }
 
 // New returns a replay that has seen nothing.
-func New(cfg Config) *Replay {
-	r := &Replay{before: cfg.Before, after: cfg.After, guards: cfg.Guards, workers: make([]*worker, cfg.Workers)}
-	for i := range r.workers {
-		r.workers[i] = &worker{Replay: r, served: map[schema.GroupResource]bool{}, answers: map[asked][2]plan.Effect{}, flips: map[flipKey]*Flip{}, undecided: map[Undecided]int64{}}
+func New(cfg Config) (*Replay, error) {
+	apart, err := compared(cfg.Before, cfg.After)
+	if err != nil {
+		return nil, err
 	}
-	return r
+	r := &Replay{before: cfg.Before, after: cfg.After, apart: apart, workers: make([]*worker, cfg.Workers)}
+	for i := range r.workers {
+		r.workers[i] = &worker{Replay: r, served: map[schema.GroupResource]bool{}, answers: map[asked]answer{}, flips: map[flipKey]*Flip{}, undecided: map[Undecided]int64{}}
+	}
+	return r, nil
 }
 
 // Request decides one request; worker is the number of the goroutine. It fits auditlog.Config.
@@ -52,7 +52,7 @@ func (r *Replay) Request(ctx context.Context, worker int, request *auditlog.Requ
 type worker struct {
 	*Replay
 	served                            map[schema.GroupResource]bool
-	answers                           map[asked][2]plan.Effect
+	answers                           map[asked]answer
 	flips                             map[flipKey]*Flip
 	more                              int64
 	requests, impersonated, otherwise int64
@@ -67,6 +67,7 @@ var (
 	needsRead   = Undecided{Reason: "a condition on a read is decided on what is read, which no audit level records"}
 	unknownKind = Undecided{Reason: "the policy to compare with does not know the resource; take it from a server, or from what proviso dump wrote"}
 	unreadable  = Undecided{Reason: "the recorded object is not what the request is about, or in another version than conditions see"}
+	perElement  = Undecided{Reason: "rights to single elements of an exclusive field decide"}
 	byNode      = Undecided{Reason: "the Node authorizer decides about nodes, and is not part of the policy"}
 )
 
@@ -79,10 +80,11 @@ func (w *worker) request(ctx context.Context, r *auditlog.Request) {
 		w.undecided[unknownKind]++
 		return
 	}
-	attrs, before, after := w.decide(ctx, r)
-	if before == plan.If || after == plan.If || w.guards && before == plan.Yes && after == plan.Yes {
+	attrs, found := w.decide(ctx, r)
+	before, after := found.before, found.after
+	if before == plan.If || after == plan.If || found.guards && before == plan.Yes && after == plan.Yes {
 		var why *Undecided
-		if before, after, why = w.withObject(ctx, r, attrs, before, after); why != nil {
+		if before, after, why = w.withObject(ctx, r, attrs, found); why != nil {
 			w.undecided[*why]++
 			return
 		}
@@ -108,11 +110,17 @@ type asked struct {
 	path                                                         string
 }
 
+// answer is what both sides say to a request without its object, and whether guards may still decide it differently.
+type answer struct {
+	before, after plan.Effect
+	guards        bool
+}
+
 // maxRemembered bounds how many answers a worker remembers.
 const maxRemembered = 50_000
 
 // decide asks both sides. Most of a log is the same few requests again and again, of which the answer is remembered.
-func (w *worker) decide(ctx context.Context, r *auditlog.Request) (attrs authorizer.AttributesRecord, before, after plan.Effect) {
+func (w *worker) decide(ctx context.Context, r *auditlog.Request) (attrs authorizer.AttributesRecord, found answer) {
 	attrs = r.Attributes()
 	selects := attrs.FieldSelectorRequirements != nil || attrs.LabelSelectorRequirements != nil || attrs.FieldSelectorParsingErr != nil || attrs.LabelSelectorParsingErr != nil
 	key := asked{user: r.User, verb: r.Verb, group: r.Group, version: r.Version, resource: r.Resource, subresource: r.Subresource, namespace: r.Namespace, name: r.Name}
@@ -120,16 +128,19 @@ func (w *worker) decide(ctx context.Context, r *auditlog.Request) (attrs authori
 		key.path = attrs.Path
 	}
 	if known, ok := w.answers[key]; ok && !selects {
-		return attrs, known[0], known[1]
+		return attrs, known
 	}
-	before, after = effect(w.before.Decide(ctx, &attrs)), effect(w.after.Decide(ctx, &attrs))
+	found = answer{before: effect(w.before.Decide(ctx, &attrs)), after: effect(w.after.Decide(ctx, &attrs))}
+	if mayAllow(found.before) && mayAllow(found.after) {
+		found.guards = w.apart.guardsFor(ctx, attrs)
+	}
 	if !selects {
 		if len(w.answers) >= maxRemembered {
 			clear(w.answers)
 		}
-		w.answers[key] = [2]plan.Effect{before, after}
+		w.answers[key] = found
 	}
-	return attrs, before, after
+	return attrs, found
 }
 
 func (w *worker) serves(resource schema.GroupResource) bool {
@@ -140,6 +151,8 @@ func (w *worker) serves(resource schema.GroupResource) bool {
 	}
 	return known
 }
+
+func mayAllow(e plan.Effect) bool { return e == plan.Yes || e == plan.If }
 
 func effect(a offline.Answer) plan.Effect {
 	switch a {
@@ -154,12 +167,11 @@ func effect(a offline.Answer) plan.Effect {
 }
 
 // withObject decides what depends on the object. If both sides are the same whatever it is, they stay as they are.
-func (w *worker) withObject(ctx context.Context, r *auditlog.Request, attrs authorizer.AttributesRecord, before, after plan.Effect) (_, _ plan.Effect, why *Undecided) {
-	guarded := w.guards && (w.before.Guards(ctx, attrs) || w.after.Guards(ctx, attrs))
-	if !guarded && before == after && plan.SameFor(w.before.Snapshot().Rules, w.after.Snapshot().Rules, w.before.Scoped(attrs)) {
-		return before, after, nil
-	}
-	if !guarded && before != plan.If && after != plan.If {
+func (w *worker) withObject(ctx context.Context, r *auditlog.Request, attrs authorizer.AttributesRecord, found answer) (before, after plan.Effect, why *Undecided) {
+	before, after = found.before, found.after
+	guarded := found.guards && (w.before.Guards(ctx, attrs) || w.after.Guards(ctx, attrs))
+	// A right to single fields is conditional, too, and no rule about the request itself says whether it is the same.
+	if before == after && !guarded && (before != plan.If || !found.guards && w.apart.alike(attrs)) {
 		return before, after, nil
 	}
 	object, why := recordedObject(r)
@@ -178,6 +190,9 @@ func (w *worker) withObject(ctx context.Context, r *auditlog.Request, attrs auth
 		if *side = plan.No; status.Allowed {
 			*side = plan.Yes
 		}
+	}
+	if guarded && before == plan.No && after == plan.No && w.apart.byElement(attrs) {
+		return before, after, &perElement
 	}
 	return before, after, nil
 }

@@ -52,7 +52,10 @@ func event(user, group, verb, more string) string {
 
 func run(t testing.TB, before, after, log string) *Report {
 	t.Helper()
-	r := New(Config{Before: hostOf(t, before), After: hostOf(t, after), Workers: 2})
+	r, err := New(Config{Before: hostOf(t, before), After: hostOf(t, after), Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	tally, err := auditlog.Read(context.Background(), strings.NewReader(log), auditlog.Config{Workers: 2, Each: func(w int, q *auditlog.Request) { r.Request(context.Background(), w, q) }})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +205,10 @@ func BenchmarkReplay(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				r := New(Config{Before: before, After: after, Workers: 2})
+				r, err := New(Config{Before: before, After: after, Workers: 2})
+				if err != nil {
+					b.Fatal(err)
+				}
 				tally, err := auditlog.Read(b.Context(), log, auditlog.Config{Workers: 2, Each: func(w int, q *auditlog.Request) { r.Request(b.Context(), w, q) }})
 				if err != nil || tally.Requests != requests || len(r.Report(tally).Flips) == 0 {
 					b.Fatal(err)
