@@ -171,12 +171,14 @@ func TestSteps(t *testing.T) {
 func TestViews(t *testing.T) {
 	c := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"master","namespace":"a"},"policyRef":{"namespace":"master"},
-		"roleBindings":{"x":{"roleName":"view","userNames":["vera"]},"y":{"roleName":"view","spellings":["roleName","referencesGlobalRole"]}}}`), &c.Object); err != nil {
+		"roleBindings":{"x":{"roleName":"view","userNames":["vera"]},"y":{"roleName":"view","spellings":["roleName","referencesGlobalRole"]},
+		"z":{"roleName":"edit","roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"notAfter":"2997-01-01T00:00:00Z","userNames":["vera"]}}}`), &c.Object); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"x": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"x","namespace":"a"},"roleRef":{"name":"view","namespace":"master"},"userNames":["vera"]}`,
 		"y": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"y","namespace":"a"},"referencesGlobalRole":true,"roleName":"view","roleRef":{"name":"view","namespace":"master"}}`,
+		"z": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"z","namespace":"a"},"notAfter":"2997-01-01T00:00:00Z","roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"userNames":["vera"]}`,
 	} {
 		if got := essence(views(c, "roleBindings")[name]); string(got) != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -231,7 +231,11 @@ func (p *past) dropLoose(now []manifests.Document) {
 		if kind == "" {
 			kind = "Role"
 		}
-		if gone[roleKey(d.Object.GroupVersionKind().Group, kind, namespace, boundRole(d.Object))] {
+		group, given, _ := unstructured.NestedString(d.Object.Object, "roleRef", "apiGroup")
+		if !given {
+			group = d.Object.GroupVersionKind().Group
+		}
+		if gone[roleKey(group, kind, namespace, boundRole(d.Object))] {
 			delete(p.state, key)
 		}
 	}
