@@ -98,10 +98,7 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 			entry = *entry.DeepCopy()
 			binding := &authz.RoleBinding{
 				ObjectMeta: entry.ObjectMeta, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
-				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName}, NotBefore: entry.NotBefore, NotAfter: entry.NotAfter,
-			}
-			if ref := entry.RoleRef; ref != nil {
-				binding.RoleRef = authz.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+				RoleRef: policycodec.RoleRefOf(&entry, b.PolicyRef.Namespace), NotBefore: entry.NotBefore, NotAfter: entry.NotAfter,
 			}
 			binding.Name, binding.Namespace = name, b.Namespace
 			if slices.Contains(entry.Spellings, policy.SpellingRoleName) {

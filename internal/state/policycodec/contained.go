@@ -36,6 +36,14 @@ func PutRoleBinding(into *policy.PolicyBinding, entry *authz.RoleBinding) {
 	into.RoleBindings = all
 }
 
+// RoleRefOf returns the role that a stored role binding binds, in a container of bindings to roles of a namespace.
+func RoleRefOf(entry *policy.PolicyRoleBinding, namespace string) authz.RoleRef {
+	if ref := entry.RoleRef; ref != nil {
+		return authz.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+	return authz.RoleRef{Namespace: namespace, Name: entry.RoleName}
+}
+
 // HomeOf returns the container of a role binding, with defaults filled into its role reference.
 func HomeOf(binding *authz.RoleBinding, masterNamespace string) string {
 	SettleRoleRef(binding, masterNamespace)

@@ -135,6 +135,7 @@ func TestSteps(t *testing.T) {
 	binding := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a","resourceVersion":"7"}}`)
 	role := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r","namespace":"a"}}`)
 	other := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a"},"roleRef":{"name":"other"}}`)
+	rule := object(`{"apiVersion":"access.proviso.dev/v1alpha1","kind":"AccessRule","metadata":{"name":"on-call"}}`)
 	bindings := func(policyOf, text string) manifests.Document {
 		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"` + policyOf + `","namespace":"a"},"policyRef":{"namespace":"` + policyOf + `"},"roleBindings":` + text + `}`)
 	}
@@ -144,6 +145,8 @@ func TestSteps(t *testing.T) {
 		want             string
 	}{
 		{"an object", []manifests.Document{binding}, []manifests.Document{binding, role}, nil, "create Role.rbac.authorization.k8s.io a/r; update RoleBinding.rbac.authorization.k8s.io a/b"},
+		{"a rule by which a role is asked for", nil, []manifests.Document{rule, role}, nil, "create Role.rbac.authorization.k8s.io a/r; create AccessRule.access.proviso.dev on-call"},
+		{"deletions of them", []manifests.Document{rule, role}, nil, []manifests.Document{role, rule}, "delete AccessRule.access.proviso.dev on-call; delete Role.rbac.authorization.k8s.io a/r"},
 		{"deletions", []manifests.Document{binding, role}, nil, []manifests.Document{role, binding}, "delete RoleBinding.rbac.authorization.k8s.io a/b; delete Role.rbac.authorization.k8s.io a/r"},
 		{"inside a container", []manifests.Document{policy(`{"x":{"rules":[1]},"y":{},"z":{}}`)}, []manifests.Document{policy(`{"x":{"rules":[2]},"y":{},"w":{}}`)}, nil,
 			"create Role.authorization.proviso.dev a/w; update Role.authorization.proviso.dev a/x; delete Role.authorization.proviso.dev a/z"},
@@ -171,12 +174,14 @@ func TestSteps(t *testing.T) {
 func TestViews(t *testing.T) {
 	c := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"master","namespace":"a"},"policyRef":{"namespace":"master"},
-		"roleBindings":{"x":{"roleName":"view","userNames":["vera"]},"y":{"roleName":"view","spellings":["roleName","referencesGlobalRole"]}}}`), &c.Object); err != nil {
+		"roleBindings":{"x":{"roleName":"view","userNames":["vera"]},"y":{"roleName":"view","spellings":["roleName","referencesGlobalRole"]},
+		"z":{"roleName":"edit","roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"notAfter":"2997-01-01T00:00:00Z","userNames":["vera"]}}}`), &c.Object); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"x": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"x","namespace":"a"},"roleRef":{"name":"view","namespace":"master"},"userNames":["vera"]}`,
 		"y": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"y","namespace":"a"},"referencesGlobalRole":true,"roleName":"view","roleRef":{"name":"view","namespace":"master"}}`,
+		"z": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"z","namespace":"a"},"notAfter":"2997-01-01T00:00:00Z","roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"userNames":["vera"]}`,
 	} {
 		if got := essence(views(c, "roleBindings")[name]); string(got) != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -11,11 +11,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Parts are a policy as people write it: the roles and role bindings by themselves, and their containers empty. So each
+// revocation is the kind of revocations of tokens. They are in the journal, but are not policy: they cannot be deleted
+// while a token lives that they are about, and are over afterwards. So there is no way back, and nothing to restore.
+const revocation = "TokenRevocation." + accessv1alpha1.GroupName
+
+// Parts are a policy as people write it, without revocations of tokens: the roles and role bindings by themselves, and their containers empty. So each
 // can be taken back alone, and a user who may not read the containers has the same.
 func Parts(documents []manifests.Document) (parts []manifests.Document) {
 	for _, d := range documents {
@@ -28,7 +34,11 @@ func partsOf(d manifests.Document) (parts []manifests.Document) {
 	if d.Object == nil {
 		return nil
 	}
-	container, holds := containers[d.Object.GroupVersionKind().GroupKind().String()]
+	kind := d.Object.GroupVersionKind().GroupKind().String()
+	if kind == revocation {
+		return nil
+	}
+	container, holds := containers[kind]
 	if !holds {
 		return []manifests.Document{d}
 	}
@@ -82,8 +92,16 @@ type undone struct {
 	before, after *unstructured.Unstructured
 }
 
+// isRevocation reports whether a change is one of a revocation of tokens.
+func isRevocation(e *journal.Entry) bool {
+	return e.Group == accessv1alpha1.GroupName && e.Resource == snapshot.TokenRevocations.Resource
+}
+
 // undoneBy are the parts that a change changed.
 func undoneBy(e *journal.Entry) (all []undone, err error) {
+	if isRevocation(e) {
+		return nil, nil
+	}
 	if e.TooLarge {
 		return nil, fmt.Errorf("the change of %s at revision %d was too large to be kept: nothing before it can be shown", e.Key(), e.At())
 	}
@@ -181,6 +199,9 @@ func Undo(now []manifests.Document, entries []journal.Entry, revision uint64) (t
 	if first < 0 {
 		return nil, nil, fmt.Errorf("no change that you may see has revision %d; proviso history lists them", revision)
 	}
+	if isRevocation(&entries[first]) {
+		return nil, nil, fmt.Errorf("change %d revokes tokens, and a revocation cannot be undone: ask for a new token", revision)
+	}
 	of, err := undoneBy(&entries[first])
 	if err != nil {
 		return nil, nil, err
@@ -231,7 +252,11 @@ func (p *past) dropLoose(now []manifests.Document) {
 		if kind == "" {
 			kind = "Role"
 		}
-		if gone[roleKey(d.Object.GroupVersionKind().Group, kind, namespace, boundRole(d.Object))] {
+		group, given, _ := unstructured.NestedString(d.Object.Object, "roleRef", "apiGroup")
+		if !given {
+			group = d.Object.GroupVersionKind().Group
+		}
+		if gone[roleKey(group, kind, namespace, boundRole(d.Object))] {
 			delete(p.state, key)
 		}
 	}

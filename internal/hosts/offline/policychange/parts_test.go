@@ -1,6 +1,7 @@
 package policychange
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -144,5 +145,114 @@ func TestUndoTakesBindingsAlong(t *testing.T) {
 	}
 	if _, _, err := Undo(now, entries, 6); err == nil || !strings.Contains(err.Error(), "no change that you may see has revision 6") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TR-15, TR-20, TM-1: a binding of Policy to a ClusterRole, with an end, goes back exactly: it binds no role of Policy of
+// the same name, and the plan says who gains by it.
+func TestBindingsOfClusterRolesGoBack(t *testing.T) {
+	const stored = `{roleName: r, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}, notAfter: "2997-01-01T00:00:00Z", userNames: [bob]}`
+	const want = "authorization.proviso.dev/v1alpha1 RoleBinding shop/b map[apiGroup:rbac.authorization.k8s.io kind:ClusterRole name:r] <nil> 2997-01-01T00:00:00Z"
+	container := func(bindings string) string {
+		return "apiVersion: policy.proviso.dev/v1alpha1\nkind: PolicyBinding\nmetadata: {name: master, namespace: shop}\npolicyRef: {namespace: master}\nroleBindings: {" + bindings + "}"
+	}
+	// What a role of Policy of the same name allows must not be what comes back.
+	others := role("r", "", `{verbs: [get], apiGroups: [""], resources: [pods]}`) + `
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: Policy
+metadata: {name: default, namespace: master}
+roles: {r: {rules: [{verbs: [delete], resourceKinds: [secrets]}]}}
+---
+`
+	entry := func(before, after string) []journal.Entry {
+		return []journal.Entry{
+			{Revision: 5, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "unrelated", After: raw(t, roleNamed("unrelated", "get"))},
+			{Revision: 6, Verb: "update", Group: "policy.proviso.dev", Resource: "policybindings", Namespace: "shop", Name: "master",
+				Before: raw(t, documents(t, before)[0].Object.Object), After: raw(t, documents(t, after)[0].Object.Object)},
+		}
+	}
+	with, without := container("b: "+stored), container("")
+	now := Parts(documents(t, others+without))
+	rolled, err := PartsAsOf(now, entry(with, without), 5, Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	undone, _, err := Undo(now, entry(with, without), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, then := range map[string][]manifests.Document{"rollback": rolled, "undo": undone} {
+		all := Steps(now, then)
+		if len(all) != 1 || all[0].verb != "create" {
+			t.Fatalf("%s: %v", name, all)
+		}
+		o := all[0].object
+		if got := fmt.Sprint(o.GetAPIVersion(), " ", o.GetKind(), " ", o.GetNamespace(), "/", o.GetName(), " ", o.Object["roleRef"], " ", o.Object["roleName"], " ", o.Object["notAfter"]); got != want {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
+		report, err := Compare(t.Context(), now, then, "master")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Changes) != 1 || report.Changes[0].Verb != "get" || report.Changes[0].Resource != "pods" {
+			t.Errorf("%s: the plan is %+v and %q", name, report.Changes, report.Unknown)
+		}
+	}
+}
+
+// TR-20: undoing the creation of a ClusterRole takes away the bindings of Policy to it, too.
+func TestUndoTakesBindingsOfPolicyAlong(t *testing.T) {
+	const bound = `
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: b, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+userNames: [bob]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: c, namespace: shop}
+roleRef: {namespace: master, name: r}
+userNames: [bob]`
+	made := role("r", "", "")
+	entries := []journal.Entry{{Revision: 5, Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "r", After: raw(t, documents(t, made)[0].Object.Object)}}
+	then, _, err := Undo(documents(t, made+bound), entries, 5)
+	if err != nil || len(then) != 1 || then[0].Object.GetName() != "c" {
+		t.Errorf("%v\n%s", err, said(then))
+	}
+}
+
+// TR-15, TK-6: revocations of tokens are left as they are: those that were made since cannot be deleted, and those that
+// the server has deleted since are over. A change of one cannot be undone.
+func TestRevocationsStay(t *testing.T) {
+	revocation := func(name string) string {
+		return "apiVersion: access.proviso.dev/v1alpha1\nkind: TokenRevocation\nmetadata: {name: " + name + "}\nspec: {userNames: [mona]}"
+	}
+	of := func(name string, e journal.Entry) journal.Entry {
+		e.Group, e.Resource, e.Name = "access.proviso.dev", "tokenrevocations", name
+		return e
+	}
+	content := func(name string) json.RawMessage { return raw(t, documents(t, revocation(name))[0].Object.Object) }
+	entries := []journal.Entry{
+		{Revision: 5, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "unrelated", After: raw(t, roleNamed("unrelated", "get"))},
+		{Revision: 6, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "r", Before: raw(t, roleNamed("r", "get")), After: raw(t, roleNamed("r", "list"))},
+		of("new", journal.Entry{Revision: 7, Verb: journal.Create, After: content("new")}),
+		of("swept", journal.Entry{Revision: 8, Verb: journal.Delete, Before: content("swept")}),
+		of("large", journal.Entry{Revision: 9, Verb: journal.Create, TooLarge: true}),
+	}
+	now := Parts(append(documents(t, revocation("new")+"\n---\n"+revocation("large")), manifests.Of(&unstructured.Unstructured{Object: roleNamed("r", "list")})))
+	then, err := PartsAsOf(now, entries, 5, Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(Steps(now, then)); got != "[update ClusterRole.rbac.authorization.k8s.io r]" {
+		t.Error(got)
+	}
+	for revision := range uint64(3) {
+		if _, _, err := Undo(now, entries, 7+revision); err == nil || !strings.Contains(err.Error(), "a revocation cannot be undone") {
+			t.Errorf("undo %d: %v", 7+revision, err)
+		}
 	}
 }

@@ -81,11 +81,7 @@ func (v validator) binding(b *authz.RoleBinding) *authz.RoleBinding {
 	for _, container := range []string{b.Namespace, v.master} {
 		if p, ok := stored[*policyv1alpha1.PolicyBinding](v.before, snapshot.PolicyBindings, b.Namespace+"/"+container); ok {
 			if old, found := p.RoleBindings[b.Name]; found {
-				ref := authz.RoleRef{Namespace: p.PolicyRef.Namespace, Name: old.RoleName}
-				if old.RoleRef != nil {
-					ref = authz.RoleRef{APIGroup: old.RoleRef.APIGroup, Kind: old.RoleRef.Kind, Name: old.RoleRef.Name}
-				}
-				return &authz.RoleBinding{RoleRef: ref}
+				return &authz.RoleBinding{RoleRef: policycodec.RoleRefOf(&old, p.PolicyRef.Namespace)}
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -179,7 +180,8 @@ func views(c *unstructured.Unstructured, field string) map[string]*unstructured.
 	return out
 }
 
-// asView names the role of a role binding as people do: the container says of which namespace it is.
+// asView names the role of a role binding as people do: the container says of which namespace it is, unless it is a
+// ClusterRole of RBAC.
 func asView(object, container *unstructured.Unstructured) {
 	role, _, _ := unstructured.NestedString(object.Object, "roleName")
 	namespace, _, _ := unstructured.NestedString(container.Object, "policyRef", "namespace")
@@ -188,7 +190,22 @@ func asView(object, container *unstructured.Unstructured) {
 	}
 	spelled, _, _ := unstructured.NestedStringSlice(object.Object, "spellings")
 	delete(object.Object, "spellings")
-	object.Object["roleRef"] = map[string]any{"namespace": namespace, "name": role}
+	entry := policyv1alpha1.PolicyRoleBinding{RoleName: role}
+	if stored, found, _ := unstructured.NestedMap(object.Object, "roleRef"); found {
+		text := func(field string) string {
+			value, _, _ := unstructured.NestedString(stored, field)
+			return value
+		}
+		entry.RoleRef = &policyv1alpha1.PolicyRoleReference{APIGroup: text("apiGroup"), Kind: text("kind"), Name: text("name")}
+	}
+	ref := policycodec.RoleRefOf(&entry, namespace)
+	spelt := map[string]any{"name": ref.Name}
+	for field, value := range map[string]string{"apiGroup": ref.APIGroup, "kind": ref.Kind, "namespace": ref.Namespace} {
+		if value != "" {
+			spelt[field] = value
+		}
+	}
+	object.Object["roleRef"] = spelt
 	if !slices.Contains(spelled, policyv1alpha1.SpellingRoleName) {
 		delete(object.Object, "roleName")
 	}
@@ -197,9 +214,9 @@ func asView(object, container *unstructured.Unstructured) {
 	}
 }
 
-// rankOf puts roles before what binds them.
+// rankOf puts roles before what binds them, or lets users ask for them.
 func rankOf(object *unstructured.Unstructured) int {
-	if strings.Contains(object.GetKind(), "Binding") {
+	if strings.Contains(object.GetKind(), "Binding") || object.GetKind() == kindOf(snapshot.AccessRules) {
 		return 2
 	}
 	return 1
