@@ -33,7 +33,7 @@ type AccessDesk interface {
 	// what came of it.
 	Breaks(ctx context.Context, rule *access.AccessRule, r *access.AccessRequest, decide func(context.Context, bool) error)
 	// Tell tells those who watch a request what became of it.
-	Tell(r *access.AccessRequest, reason, message string)
+	Tell(r *access.AccessRequest, reason string)
 }
 
 // AccessRequests are the requests that are stored.

@@ -276,7 +276,7 @@ func (s *accessRequests) Create(ctx context.Context, obj runtime.Object, validat
 		return created, err
 	}
 	made := cast[*access.AccessRequest](created)
-	s.desk.Tell(made, "Requested", fmt.Sprintf("%s asks by AccessRule %q: %s", caller.GetName(), rule.Name, made.Spec.Reason))
+	s.desk.Tell(made, "Requested")
 	if rule.Spec.BreakGlass {
 		s.desk.Breaks(ctx, rule, made, func(ctx context.Context, told bool) error { return s.broken(ctx, rule, made, told) })
 	}

@@ -79,9 +79,10 @@ func (d *desk) OnlyOwn(ctx context.Context) bool {
 	return holder.By(requestctx.Request) == links.Access && len(d.kernel.Gate.Chain.Granted(ctx, holder.Attributes())) == 0
 }
 
-// Tell implements registry.AccessDesk.
-func (d *desk) Tell(r *access.AccessRequest, reason, message string) {
-	d.kernel.Warner.Inform(r, reason, message)
+// Tell implements registry.AccessDesk. Users who may read events may not be allowed to read the request: the message
+// does not quote who asked, why, or what an approver said.
+func (d *desk) Tell(r *access.AccessRequest, reason string) {
+	d.kernel.Warner.Inform(r, reason, fmt.Sprintf("The request by AccessRule %q is %s", r.Spec.RuleRef.Name, r.Status.State))
 }
 
 // CheckSinks implements registry.AccessDesk.
