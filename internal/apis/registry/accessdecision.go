@@ -133,13 +133,18 @@ func (d *accessDecisions) approve(ctx context.Context, r *access.AccessRequest, 
 // grant makes a request one that counts from its beginning on.
 func grant(r *access.AccessRequest, rule *access.AccessRule, reason, message string, now time.Time) {
 	set(r, access.ConditionApproved, reason, message, now)
-	from := validate.WholeSecond(now)
+	from, until := term(r, now)
+	r.Status.From, r.Status.Until = &from, &until
+	r.Status.Granted = &access.AccessGrant{RoleRef: rule.Spec.RoleRef, SpecialVerbs: rule.Spec.SpecialVerbs}
+}
+
+// term is when a request counts that is granted now.
+func term(r *access.AccessRequest, now time.Time) (from, until metav1.Time) {
+	from = validate.WholeSecond(now)
 	if r.Spec.NotBefore != nil && r.Spec.NotBefore.After(from.Time) {
 		from = *r.Spec.NotBefore
 	}
-	until := metav1.NewTime(from.Add(time.Duration(r.Spec.DurationSeconds) * time.Second))
-	r.Status.From, r.Status.Until = &from, &until
-	r.Status.Granted = &access.AccessGrant{RoleRef: rule.Spec.RoleRef, SpecialVerbs: rule.Spec.SpecialVerbs}
+	return from, metav1.NewTime(from.Add(time.Duration(r.Spec.DurationSeconds) * time.Second))
 }
 
 // broken makes a request by break-glass active once its sinks were told, and denies it if they were not.
@@ -149,8 +154,8 @@ func (s *accessRequests) broken(ctx context.Context, rule *access.AccessRule, ma
 		if engine.StatusAt(r, now).State != access.AccessPending {
 			return apierrors.NewConflict(s.stored.kind.resource(), r.Name, errors.New("it is not pending any more"))
 		}
-		if !told {
-			set(r, access.ConditionDenied, access.ReasonSinkUnavailable, "not every audit sink of the rule could be told", now)
+		if !told || len(s.unheard(rule, r, now)) > 0 {
+			set(r, access.ConditionDenied, access.ReasonSinkUnavailable, "not every audit sink of the rule could be told, or one ends before the grant would", now)
 			return nil
 		}
 		grant(r, rule, access.ReasonBreakGlass, "the audit sinks of the rule were told", now)

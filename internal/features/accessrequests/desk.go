@@ -86,13 +86,13 @@ func (d *desk) Tell(r *access.AccessRequest, reason string) {
 }
 
 // CheckSinks implements registry.AccessDesk.
-func (d *desk) CheckSinks(_ context.Context, rule *access.AccessRule, path *field.Path) (errs field.ErrorList) {
+func (d *desk) CheckSinks(rule *access.AccessRule, until time.Time, path *field.Path) (errs field.ErrorList) {
 	sinks, on := d.kernel.Sinks.Get()
 	if !on {
 		return field.ErrorList{field.Forbidden(path, "there are no audit sinks while DynamicAudit is off")}
 	}
 	for i, name := range rule.Spec.AuditSinks {
-		if err := sinks.Check(name); err != nil {
+		if err := sinks.Check(name, until); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), name, err.Error()))
 		}
 	}
