@@ -88,8 +88,8 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	return wanted
 }
 
-// largestFor is the largest event that a receiver gets whole. A spool drops what is larger than one of its segments, and
-// that of a sink of a namespace has smaller ones.
+// largestFor is the largest event that a receiver gets whole. A spool drops what is larger than one of its segments,
+// and that of a sink of a namespace has smaller ones.
 func (r *Router) largestFor(to receiver) int {
 	if s, ok := to.(*sink); ok && s.spool != nil {
 		return min(r.cfg.MaxEventBytes, s.spool.largest())
