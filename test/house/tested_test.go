@@ -16,7 +16,6 @@ var testedElsewhere = map[string]string{
 	"internal/engine/links":                 "internal/apis/policyreview TestWhoCanSaysWhatItCannotKnow",
 	"internal/engine/shadowrule":            "internal/state/snapshot TestShadowFields",
 	"internal/features":                     "test/server TestPictureOfTheChain",
-	"internal/features/accessrequests":      "test/server TestAccessIsAskedForAndApproved",
 	"internal/features/conditionalreads":    "test/server TestReadsUnderACondition",
 	"internal/features/conditions":          "test/server TestConditionsReachEveryServer",
 	"internal/features/feature":             "test/server TestPictureOfTheChain",

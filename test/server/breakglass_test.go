@@ -6,15 +6,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
 )
 
 // TM-13: a request by break-glass counts once its audit sink was told, which then gets everything that the grant makes
-// possible, and never counts while the sink is down.
+// possible, also by impersonation. It never counts while the sink is down, nor once it is gone.
 func TestBreakGlass(t *testing.T) {
 	t.Parallel()
 	w := newAccessWorld(t, bare.get(t), "ac-f")
@@ -76,4 +78,33 @@ func TestBreakGlass(t *testing.T) {
 		return reads.get("/api/v1/namespaces/ac-f/configmaps/one").code == http.StatusOK, nil
 	})
 	w.await("what was made possible", func() (bool, error) { return len(feed.of("acf-alice", "/configmaps/one")) > 0, nil })
+
+	admin.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: acf-support},
+		rules: [{verbs: [impersonate], apiGroups: [""], resources: [users, groups]}]}`)
+	admin.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: acf-support},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: acf-support}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: acf-support}]}`)
+	support := w.as("acf-support")
+	support.Impersonate = rest.ImpersonationConfig{UserName: "acf-alice", Groups: []string{"ac-f-oncall", "system:authenticated"}}
+	as := newReader(t, support)
+	w.await("the grant by impersonation", func() (bool, error) {
+		return as.get("/api/v1/namespaces/ac-f/configmaps/one").code == http.StatusOK, nil
+	})
+	w.await("what was made possible by impersonation", func() (bool, error) { return len(feed.of("acf-support", "/configmaps/one")) > 0, nil })
+
+	late := missing.DeepCopy()
+	late.Name, late.Spec.AuditSinks = "acf-late", []string{"acf-ends"}
+	admin.must(t, "POST", "/apis/auditregistration.k8s.io/v1alpha1/auditsinks", fmt.Sprintf(`{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: acf-ends},
+		spec: {policy: {level: None}, notAfter: %q, webhook: {clientConfig: {url: %q}}}}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339), listener.URL))
+	w.await("the sink that ends", func() (bool, error) {
+		_, err := w.admin.AccessRules().Create(t.Context(), late, metav1.CreateOptions{})
+		if code(err) != http.StatusUnprocessableEntity {
+			t.Fatalf("a sink that ends before the longest grant: %v", err)
+		}
+		return strings.Contains(err.Error(), "ends at"), nil
+	})
+
+	admin.must(t, "DELETE", "/apis/auditregistration.k8s.io/v1alpha1/auditsinks/acf-up", "")
+	w.await("the end of the grant with its sink", func() (bool, error) {
+		return reads.get("/api/v1/namespaces/ac-f/configmaps/one").code == http.StatusForbidden, nil
+	})
 }

@@ -56,20 +56,17 @@ func (d *accessDecisions) Create(ctx context.Context, name string, obj runtime.O
 		}
 	}
 	dry := dryrun.IsDryRun(options.DryRun)
-	var told string
-	r, err := d.requests.decide(ctx, name, said.RequestUID, func(r *access.AccessRequest) (err error) {
+	r, err := d.requests.decide(ctx, name, said.RequestUID, func(r *access.AccessRequest) error {
 		if d.revokes {
-			told, err = d.revoke(ctx, r, said, caller, now)
-		} else {
-			told, err = d.approve(ctx, r, said, caller, now)
+			return d.revoke(ctx, r, said, caller, now)
 		}
-		return err
+		return d.approve(ctx, r, said, caller, now)
 	}, dry)
 	if err != nil {
 		return nil, err
 	}
 	if !dry {
-		d.requests.desk.Tell(r, string(r.Status.State), told)
+		d.requests.desk.Tell(r, string(r.Status.State))
 	}
 	return d.requests.shown(r), nil
 }
@@ -100,50 +97,54 @@ func (s *accessRequests) decide(ctx context.Context, name string, uid types.UID,
 }
 
 // approve counts an approval, or denies.
-func (d *accessDecisions) approve(ctx context.Context, r *access.AccessRequest, said *access.AccessDecision, caller user.Info, now time.Time) (string, error) {
+func (d *accessDecisions) approve(ctx context.Context, r *access.AccessRequest, said *access.AccessDecision, caller user.Info, now time.Time) error {
 	rule, err := d.rule(ctx, r)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if state := engine.StatusAt(r, now).State; state != access.AccessPending {
-		return "", apierrors.NewConflict(d.requests.stored.kind.resource(), r.Name, fmt.Errorf("it is %s: only a request that is pending can be approved or denied", state))
+		return apierrors.NewConflict(d.requests.stored.kind.resource(), r.Name, fmt.Errorf("it is %s: only a request that is pending can be approved or denied", state))
 	}
 	if rule.Spec.BreakGlass {
-		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q is for break-glass: its requests need no approval", rule.Name))
+		return d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q is for break-glass: its requests need no approval", rule.Name))
 	}
 	if engine.IsRequester(rule, r, caller.GetName(), caller.GetExtra()) {
-		return "", d.requests.forbidden(r.Name, "you cannot approve or deny your own request")
+		return d.requests.forbidden(r.Name, "you cannot approve or deny your own request")
 	}
 	if !engine.IsKnown(rule, caller.GetExtra()) || !engine.IsKnown(rule, r.Spec.Requester.Extra) {
-		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q tells people apart by %q of their extra, and you or the requester have no value of it", rule.Name, rule.Spec.Approvals.IdentityExtra))
+		return d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q tells people apart by %q of their extra, and you or the requester have no value of it", rule.Name, rule.Spec.Approvals.IdentityExtra))
 	}
 	if err := d.mayApprove(ctx, rule, r, caller); err != nil {
-		return "", err
+		return err
 	}
 	if said.Decision == access.Deny {
 		set(r, access.ConditionDenied, access.ReasonDenied, byWhom(caller, said.Comment), now)
-		return "denied " + byWhom(caller, said.Comment), nil
+		return nil
 	}
 	r.Status.Approvals = append(r.Status.Approvals, access.AccessApproval{
 		By: caller.GetName(), Identity: engine.Identity(rule, caller.GetExtra()), Time: validate.WholeSecond(now), RuleGeneration: rule.Generation, Comment: said.Comment,
 	})
-	if n, need := engine.Approved(rule, r), int(rule.Spec.Approvals.Count); n < need {
-		return fmt.Sprintf("approved %s, %d of %d", byWhom(caller, said.Comment), n, need), nil
+	if engine.Approved(rule, r) >= int(rule.Spec.Approvals.Count) {
+		grant(r, rule, access.ReasonApproved, "approved "+byWhom(caller, said.Comment), now)
 	}
-	grant(r, rule, access.ReasonApproved, "approved "+byWhom(caller, said.Comment), now)
-	return "approved " + byWhom(caller, said.Comment), nil
+	return nil
 }
 
 // grant makes a request one that counts from its beginning on.
 func grant(r *access.AccessRequest, rule *access.AccessRule, reason, message string, now time.Time) {
 	set(r, access.ConditionApproved, reason, message, now)
-	from := validate.WholeSecond(now)
+	from, until := term(r, now)
+	r.Status.From, r.Status.Until = &from, &until
+	r.Status.Granted = &access.AccessGrant{RoleRef: rule.Spec.RoleRef, SpecialVerbs: rule.Spec.SpecialVerbs}
+}
+
+// term is when a request counts that is granted now.
+func term(r *access.AccessRequest, now time.Time) (from, until metav1.Time) {
+	from = validate.WholeSecond(now)
 	if r.Spec.NotBefore != nil && r.Spec.NotBefore.After(from.Time) {
 		from = *r.Spec.NotBefore
 	}
-	until := metav1.NewTime(from.Add(time.Duration(r.Spec.DurationSeconds) * time.Second))
-	r.Status.From, r.Status.Until = &from, &until
-	r.Status.Granted = &access.AccessGrant{RoleRef: rule.Spec.RoleRef, SpecialVerbs: rule.Spec.SpecialVerbs}
+	return from, metav1.NewTime(from.Add(time.Duration(r.Spec.DurationSeconds) * time.Second))
 }
 
 // broken makes a request by break-glass active once its sinks were told, and denies it if they were not.
@@ -153,15 +154,15 @@ func (s *accessRequests) broken(ctx context.Context, rule *access.AccessRule, ma
 		if engine.StatusAt(r, now).State != access.AccessPending {
 			return apierrors.NewConflict(s.stored.kind.resource(), r.Name, errors.New("it is not pending any more"))
 		}
-		if !told {
-			set(r, access.ConditionDenied, access.ReasonSinkUnavailable, "not every audit sink of the rule could be told", now)
+		if !told || len(s.unheard(rule, r, now)) > 0 {
+			set(r, access.ConditionDenied, access.ReasonSinkUnavailable, "not every audit sink of the rule could be told, or one ends before the grant would", now)
 			return nil
 		}
 		grant(r, rule, access.ReasonBreakGlass, "the audit sinks of the rule were told", now)
 		return nil
 	}, false)
 	if err == nil {
-		s.desk.Tell(r, string(r.Status.State), "the glass was broken by "+r.Spec.Requester.Username)
+		s.desk.Tell(r, string(r.Status.State))
 	}
 	return err
 }
@@ -181,19 +182,17 @@ func (s *accessRequests) Consume(ctx context.Context, name string, uid types.UID
 
 // Settle writes down what time has made of a request.
 func (s *accessRequests) Settle(ctx context.Context, name string, uid types.UID) error {
-	var told string
 	r, err := s.decide(ctx, name, uid, func(r *access.AccessRequest) error {
 		now, known := s.desk.Now()
 		status := engine.StatusAt(r, now)
 		if !known || !engine.IsOver(status.State) || engine.IsOver(r.Status.State) {
 			return apierrors.NewConflict(s.stored.kind.resource(), name, errors.New("nothing has changed"))
 		}
-		told = status.Reason
 		engine.Show(r, now)
 		return nil
 	}, false)
 	if err == nil {
-		s.desk.Tell(r, string(r.Status.State), told)
+		s.desk.Tell(r, string(r.Status.State))
 	}
 	return err
 }
@@ -205,23 +204,23 @@ func (s *accessRequests) Forget(ctx context.Context, name string, uid types.UID)
 }
 
 // revoke ends a request.
-func (d *accessDecisions) revoke(ctx context.Context, r *access.AccessRequest, said *access.AccessDecision, caller user.Info, now time.Time) (string, error) {
+func (d *accessDecisions) revoke(ctx context.Context, r *access.AccessRequest, said *access.AccessDecision, caller user.Info, now time.Time) error {
 	if state := engine.StatusAt(r, now).State; engine.IsOver(state) {
-		return "", apierrors.NewConflict(d.requests.stored.kind.resource(), r.Name, fmt.Errorf("it is %s already", state))
+		return apierrors.NewConflict(d.requests.stored.kind.resource(), r.Name, fmt.Errorf("it is %s already", state))
 	}
 	if caller.GetName() == r.Spec.Requester.Username {
 		set(r, access.ConditionEnded, access.ReasonWithdrawn, byWhom(caller, said.Comment), now)
-		return "withdrawn " + byWhom(caller, said.Comment), nil
+		return nil
 	}
 	rule, err := d.rule(ctx, r)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if refused := d.mayApprove(ctx, rule, r, caller); refused != nil && !d.mayBind(ctx, rule, r, caller) {
-		return "", refused
+		return refused
 	}
 	set(r, access.ConditionEnded, access.ReasonRevoked, byWhom(caller, said.Comment), now)
-	return "revoked " + byWhom(caller, said.Comment), nil
+	return nil
 }
 
 // rule is the rule that a request was made by. Another one of the same name is not.

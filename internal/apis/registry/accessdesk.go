@@ -27,13 +27,13 @@ type AccessDesk interface {
 	OnlyOwn(ctx context.Context) bool
 	// FixedKind reports whether an entry of resourceKinds means the same whatever else will be served.
 	FixedKind(entry string) bool
-	// CheckSinks checks the audit sinks of a rule with breakGlass.
-	CheckSinks(ctx context.Context, rule *access.AccessRule, path *field.Path) field.ErrorList
+	// CheckSinks checks that the audit sinks of a rule with breakGlass get events from now until an instant.
+	CheckSinks(rule *access.AccessRule, until time.Time, path *field.Path) field.ErrorList
 	// Breaks begins to tell the sinks of a rule with breakGlass of a request that was stored; decide is called with
 	// what came of it.
 	Breaks(ctx context.Context, rule *access.AccessRule, r *access.AccessRequest, decide func(context.Context, bool) error)
 	// Tell tells those who watch a request what became of it.
-	Tell(r *access.AccessRequest, reason, message string)
+	Tell(r *access.AccessRequest, reason string)
 }
 
 // AccessRequests are the requests that are stored.

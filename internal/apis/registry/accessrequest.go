@@ -276,7 +276,7 @@ func (s *accessRequests) Create(ctx context.Context, obj runtime.Object, validat
 		return created, err
 	}
 	made := cast[*access.AccessRequest](created)
-	s.desk.Tell(made, "Requested", fmt.Sprintf("%s asks by AccessRule %q: %s", caller.GetName(), rule.Name, made.Spec.Reason))
+	s.desk.Tell(made, "Requested")
 	if rule.Spec.BreakGlass {
 		s.desk.Breaks(ctx, rule, made, func(ctx context.Context, told bool) error { return s.broken(ctx, rule, made, told) })
 	}
@@ -349,10 +349,26 @@ func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, calle
 	if !engine.Covers(rule, ns, s.where.master) {
 		return nil, s.forbidden(r.Name, fmt.Sprintf("AccessRule %q is not about namespace %q", rule.Name, ns.GetName()))
 	}
-	if errs := validate.AskedBy(r, rule, now); len(errs) > 0 {
+	errs = validate.AskedBy(r, rule, now)
+	if rule.Spec.BreakGlass && len(errs) == 0 {
+		errs = s.unheard(rule, r, now)
+	}
+	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(access.Kind("AccessRequest"), cmp.Or(r.Name, r.GenerateName), errs)
 	}
 	return rule, nil
+}
+
+// unheard lists the audit sinks of the rule that would not get everything that a request makes possible if it were
+// granted now.
+func (s *accessRequests) unheard(rule *access.AccessRule, r *access.AccessRequest, now time.Time) field.ErrorList {
+	_, until := term(r, now)
+	path := field.NewPath("spec", "ruleRef")
+	errs := s.desk.CheckSinks(rule, until.Time, path)
+	for _, err := range errs {
+		err.Field = path.String() // the list is in the rule
+	}
+	return errs
 }
 
 func (s *accessRequests) rule(ctx context.Context, name string) (*access.AccessRule, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,10 +39,12 @@ func accessRuleKind(cfg Config) *kind[*access.AccessRule] {
 				ref.Namespace = cfg.MasterNamespace
 			}
 		},
-		validate: func(ctx context.Context, r, _ *access.AccessRule) field.ErrorList {
+		validate: func(_ context.Context, r, old *access.AccessRule) field.ErrorList {
 			errs := validate.AccessRule(r, cfg.MasterNamespace)
-			if len(errs) == 0 && cfg.Access != nil && r.Spec.BreakGlass {
-				errs = cfg.Access.CheckSinks(ctx, r, field.NewPath("spec", "auditSinks"))
+			changed := old == nil || !equality.Semantic.DeepEqual(r.Spec, old.Spec)
+			if len(errs) == 0 && cfg.Access != nil && r.Spec.BreakGlass && changed {
+				now, _ := cfg.Access.Now()
+				errs = cfg.Access.CheckSinks(r, now.Add(time.Duration(r.Spec.MaxDurationSeconds)*time.Second), field.NewPath("spec", "auditSinks"))
 			}
 			return errs
 		},

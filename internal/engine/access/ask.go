@@ -143,11 +143,15 @@ func (g *Grant) Reason() string {
 	return fmt.Sprintf("AccessRequest %q grants %s until %s", g.Key(), RoleName(g.rule.Spec.RoleRef), g.Until.UTC().Format(time.RFC3339))
 }
 
+// ByBreakGlass reports whether a grant counts only for requests of which audit sinks are told.
+func (g *Grant) ByBreakGlass() bool { return g.rule.Spec.BreakGlass }
+
 // Sinks returns the audit sinks that get the requests that a break-glass grant makes possible.
 func (g *Grant) Sinks() []string { return g.rule.Spec.AuditSinks }
 
-// Watched reports whether a request needs an audit event, whatever sinks and policies want: it asks for access, or its
-// user holds a break-glass grant (TM-13).
+// Watched reports whether a request needs an audit event, whatever sinks and policies want: it asks for access, or a
+// break-glass grant may make it possible (TM-13). That is so for every user while there is such a grant: the event is
+// created before impersonation, which can turn any user into the one who holds the grant.
 func (ix *Index) Watched(attrs authorizer.Attributes) bool {
 	if ix == nil || attrs.GetUser() == nil {
 		return false
@@ -155,7 +159,7 @@ func (ix *Index) Watched(attrs authorizer.Attributes) bool {
 	if isRequests(attrs) && attrs.GetVerb() == verbs.Create {
 		return slices.ContainsFunc(ix.rules, func(r *access.AccessRule) bool { return r.Spec.BreakGlass })
 	}
-	return slices.ContainsFunc(ix.of(attrs.GetUser()), func(g *Grant) bool { return g.rule.Spec.BreakGlass })
+	return ix.broken
 }
 
 // RoleName returns the name of a role for people.

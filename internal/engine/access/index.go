@@ -35,6 +35,8 @@ type Input struct {
 	Policy       *policy.Policy
 	// Namespaces knows the namespaces.
 	Namespaces Namespaces
+	// Sinks are the active audit sinks by name, with when each of them ends; zero if it does not.
+	Sinks map[string]time.Time
 }
 
 // Namespaces knows the namespaces.
@@ -65,6 +67,7 @@ type Index struct {
 	rules      []*access.AccessRule // by name
 	grants     map[string][]*Grant  // by user
 	keys       map[string]*Grant    // by namespace and name
+	broken     bool                 // some grant is by break-glass
 	// roles binds roles to subjects that stand for a grant, for the narrowing of a grant, for a rule, and for
 	// requesters.
 	roles *ruleset.Index
@@ -94,9 +97,10 @@ func Build(in Input) *Index {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, r := range requests {
-		if g := ix.grant(r); g != nil {
+		if g := ix.grant(r, in.Sinks); g != nil {
 			ix.grants[r.Spec.Requester.Username] = append(ix.grants[r.Spec.Requester.Username], g)
 			ix.keys[g.Key()] = g
+			ix.broken = ix.broken || g.ByBreakGlass()
 			ix.edges = append(ix.edges, g.From.Unix(), g.Until.Unix())
 			bound.bind(ofGrant+g.Key(), g.rule.Spec.RoleRef)
 		}
@@ -116,8 +120,9 @@ func (ix *Index) rule(name string) *access.AccessRule {
 }
 
 // grant returns what a request grants; nil if nothing. If its rule has become narrower, it grants less; if the rule was
-// replaced by another one, or grants another role, the grant ends.
-func (ix *Index) grant(r *access.AccessRequest) *Grant {
+// replaced by another one, or grants another role, the grant ends. It also ends with the first of the audit sinks that
+// its requests are reported to.
+func (ix *Index) grant(r *access.AccessRequest, sinks map[string]time.Time) *Grant {
 	s, granted := &r.Status, r.Status.Granted
 	rule := ix.rule(r.Spec.RuleRef.Name)
 	switch {
@@ -131,6 +136,16 @@ func (ix *Index) grant(r *access.AccessRequest) *Grant {
 	until := s.Until.Time
 	if most := s.From.Add(time.Duration(rule.Spec.MaxDurationSeconds) * time.Second); most.Before(until) {
 		until = most
+	}
+	for _, name := range rule.Spec.AuditSinks {
+		end, active := sinks[name]
+		switch {
+		case !rule.Spec.BreakGlass:
+		case !active:
+			return nil
+		case !end.IsZero() && end.Before(until):
+			until = end
+		}
 	}
 	if !s.From.Time.Before(until) {
 		return nil

@@ -42,6 +42,15 @@ func testRequest() *access.AccessRequest {
 	return r
 }
 
+// testSinks are the active audit sinks.
+var testSinks = map[string]time.Time{"lasting": {}, "ending": noon.Add(time.Minute)}
+
+func breaking(sinks ...string) func(*access.AccessRule) {
+	return func(r *access.AccessRule) {
+		r.Spec.Approvals, r.Spec.BreakGlass, r.Spec.AuditSinks = nil, true, sinks
+	}
+}
+
 func build(rule *access.AccessRule, requests ...*access.AccessRequest) *Index {
 	return buildServed(rule, nil, requests...)
 }
@@ -49,7 +58,7 @@ func build(rule *access.AccessRule, requests ...*access.AccessRequest) *Index {
 // buildServed is for a server that also serves other resources.
 func buildServed(rule *access.AccessRule, more []matching.Served, requests ...*access.AccessRequest) *Index {
 	served := append([]matching.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}, more...)
-	return Build(Input{MasterNamespace: "master", Kinds: matching.NewKinds(served), Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: prod{},
+	return Build(Input{MasterNamespace: "master", Kinds: matching.NewKinds(served), Sinks: testSinks, Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: prod{},
 		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}}})
 }
 
@@ -99,10 +108,15 @@ func TestGrants(t *testing.T) {
 		"ended": {request: func(r *access.AccessRequest) {
 			r.Status.Conditions = append(r.Status.Conditions, metav1.Condition{Type: access.ConditionEnded, Status: metav1.ConditionTrue})
 		}},
-		"of another rule":    {request: func(r *access.AccessRequest) { r.Spec.RuleRef.UID = "rule-0" }},
-		"of another role":    {rule: func(r *access.AccessRule) { r.Spec.RoleRef.Name = "some" }},
-		"of a narrower rule": {rule: func(r *access.AccessRule) { r.Spec.Namespaces = []string{"dev"} }},
-		"of a shorter rule":  {rule: func(r *access.AccessRule) { r.Spec.MaxDurationSeconds = 60 }, at: noon.Add(time.Minute)},
+		"of another rule":                {request: func(r *access.AccessRequest) { r.Spec.RuleRef.UID = "rule-0" }},
+		"of another role":                {rule: func(r *access.AccessRule) { r.Spec.RoleRef.Name = "some" }},
+		"of a narrower rule":             {rule: func(r *access.AccessRule) { r.Spec.Namespaces = []string{"dev"} }},
+		"of a shorter rule":              {rule: func(r *access.AccessRule) { r.Spec.MaxDurationSeconds = 60 }, at: noon.Add(time.Minute)},
+		"by break-glass":                 {rule: breaking("lasting"), counts: true},
+		"by break-glass of no sink":      {rule: breaking("lasting", "nosuch")},
+		"by break-glass of one sink":     {rule: breaking("lasting", "ending"), counts: true, at: noon.Add(time.Minute - time.Nanosecond)},
+		"by break-glass, a sink ends":    {rule: breaking("lasting", "ending"), at: noon.Add(time.Minute)},
+		"by approval, with another sink": {rule: func(r *access.AccessRule) { r.Spec.AuditSinks = []string{"nosuch"} }, counts: true},
 		"of a rule by label": {rule: func(r *access.AccessRule) {
 			r.Spec.Namespaces, r.Spec.NamespaceSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
 		}, counts: true},
@@ -238,6 +252,33 @@ func TestGrantsOfAKind(t *testing.T) {
 		attrs.APIGroup = c.group
 		if got := allowed(buildServed(testRule(), []matching.Served{widgets, others, maps}, request), attrs, noon); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TM-13: while there is a grant by break-glass, every request needs an audit event: that of a user who impersonates the
+// holder is created before it is known for whom the request is.
+func TestWatched(t *testing.T) {
+	glass := testRule()
+	breaking("lasting")(glass)
+	deaf := testRule()
+	breaking("nosuch")(deaf)
+	for name, tc := range map[string]struct {
+		ix   *Index
+		want bool
+	}{
+		"a grant by break-glass":                {build(glass, testRequest()), true},
+		"a grant by break-glass without a sink": {build(deaf, testRequest()), false},
+		"a rule for break-glass":                {build(glass), false},
+		"a grant by approval":                   {build(testRule(), testRequest()), false},
+		"nothing":                               {nil, false},
+	} {
+		for _, who := range []string{"alice", "support", user.Anonymous} {
+			attrs := asking("get", "prod", "configmaps")
+			attrs.User = &user.DefaultInfo{Name: who}
+			if got := tc.ix.Watched(attrs); got != tc.want {
+				t.Errorf("%s, %s: watched %v, want %v", name, who, got, tc.want)
+			}
 		}
 	}
 }

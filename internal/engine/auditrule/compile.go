@@ -2,7 +2,6 @@ package auditrule
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +28,16 @@ type Source struct {
 	Invalid string
 }
 
+// Bounds of what a policy compiles to. A rule copies what its class selects, so a short policy can be large, and every
+// request is matched against all of it.
+const (
+	maxClauses = 16384
+	// maxLocalClauses is the bound for a source that belongs to a namespace: its author answers for one namespace.
+	maxLocalClauses = 1024
+	// shownMissing is how many missing classes are named.
+	shownMissing = 16
+)
+
 // SourceOf returns the source for an AuditSink.
 func SourceOf(s *v1alpha1.AuditSink) Source {
 	return Source{Name: s.Name, UID: s.UID, Policy: s.Spec.Policy, Receives: s.Spec.Webhook != nil}
@@ -54,7 +63,11 @@ func compile(sources []Source, classes []*v1alpha1.AuditClass, budget int) *Inde
 
 func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 	sink := Sink{Name: src.Name, UID: src.UID}
-	byDefault, clauses, err := compilePolicy(&src.Policy, src.classes(shared), &sink)
+	most := maxClauses
+	if src.Namespace != "" {
+		most = maxLocalClauses
+	}
+	byDefault, clauses, err := compilePolicy(&src.Policy, src.classes(shared), &sink, most)
 	switch {
 	case err != nil:
 		sink.Reason, sink.Message = v1alpha1.ReasonInvalid, err.Error()
@@ -64,7 +77,7 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 		sink.Reason, sink.Message = v1alpha1.ReasonEnded, "spec.notAfter is past: the sink gets no events any more"
 	case len(sink.Missing) > 0:
 		sink.Reason = v1alpha1.ReasonClassesMissing
-		sink.Message = "audit classes that do not exist: " + strings.Join(sink.Missing, ", ") + "; the sink becomes active when they do"
+		sink.Message = "audit classes that do not exist: " + sink.missing() + "; the sink becomes active when they do"
 	case !src.Receives:
 		sink.Reason, sink.Message = v1alpha1.ReasonNoWebhook, "the sink has no webhook to send events to; set spec.webhook"
 	default:
@@ -78,13 +91,14 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 }
 
 // compilePolicy lists the clauses in the order in which they apply and records in sink the number of rules and the
-// missing classes.
-func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, sink *Sink) (Level, []clause, error) {
+// missing classes. More than most clauses are an error.
+func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, sink *Sink, most int) (Level, []clause, error) {
 	byDefault, ok := policyLevel(policy.Level)
 	if !ok {
 		return None, nil, fmt.Errorf("spec.policy.level: %q is not None, Metadata, Request or RequestResponse", policy.Level)
 	}
 	var clauses []clause
+	missing := map[string]bool{}
 	for i, rule := range policy.Rules {
 		level, ok := LevelOf(rule.Level)
 		if !ok {
@@ -92,8 +106,13 @@ func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, 
 		}
 		class := lookup(rule.WithAuditClass)
 		if class == nil {
-			if !slices.Contains(sink.Missing, rule.WithAuditClass) {
+			if missing[rule.WithAuditClass] {
+				continue
+			}
+			if missing[rule.WithAuditClass] = true; len(sink.Missing) < shownMissing {
 				sink.Missing = append(sink.Missing, rule.WithAuditClass)
+			} else {
+				sink.moreMissing++
 			}
 			continue
 		}
@@ -102,12 +121,24 @@ func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, 
 		}
 		sink.Rules += len(class.rules)
 		for _, alternatives := range class.rules {
+			if len(clauses)+len(alternatives) > most {
+				return None, nil, fmt.Errorf("spec.policy.rules[%d].withAuditClass: audit class %q: with it the policy selects by more than %d combinations of rule and resources; refer to fewer or smaller classes", i, rule.WithAuditClass, most)
+			}
 			for _, p := range alternatives {
 				clauses = append(clauses, clause{p, level})
 			}
 		}
 	}
 	return byDefault, clauses, nil
+}
+
+// missing names the missing classes.
+func (s *Sink) missing() string {
+	names := strings.Join(s.Missing, ", ")
+	if s.moreMissing > 0 {
+		names = fmt.Sprintf("%s and %d more", names, s.moreMissing)
+	}
+	return names
 }
 
 // compiledClass is a class as predicates, or why it cannot be used.

@@ -49,8 +49,9 @@ type Sink struct {
 	Reason string
 	// Message explains the reason; empty for an active sink.
 	Message string
-	// Missing are the classes that the policy refers to but that do not exist, in order.
-	Missing []string
+	// Missing are the first classes that the policy refers to but that do not exist, in order.
+	Missing     []string
+	moreMissing int
 	// Rules is the number of rules that apply: those of all classes of the policy.
 	Rules int
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -24,12 +23,12 @@ func ToPolicy(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1
 func ToPolicyFrom(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1.Policy, [][]string, error) {
 	set := newClassSet(classes)
 	var sink Sink
-	byDefault, _, err := compilePolicy(policy, set.lookup, &sink)
+	byDefault, _, err := compilePolicy(policy, set.lookup, &sink, maxClauses)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(sink.Missing) > 0 {
-		return nil, nil, fmt.Errorf("spec.policy.rules: audit classes that do not exist: %s", strings.Join(sink.Missing, ", "))
+		return nil, nil, fmt.Errorf("spec.policy.rules: audit classes that do not exist: %s", sink.missing())
 	}
 	w := policyWriter{}
 	for i, rule := range policy.Rules {

@@ -79,19 +79,20 @@ func (d *desk) OnlyOwn(ctx context.Context) bool {
 	return holder.By(requestctx.Request) == links.Access && len(d.kernel.Gate.Chain.Granted(ctx, holder.Attributes())) == 0
 }
 
-// Tell implements registry.AccessDesk.
-func (d *desk) Tell(r *access.AccessRequest, reason, message string) {
-	d.kernel.Warner.Inform(r, reason, message)
+// Tell implements registry.AccessDesk. Users who may read events may not be allowed to read the request: the message
+// does not quote who asked, why, or what an approver said.
+func (d *desk) Tell(r *access.AccessRequest, reason string) {
+	d.kernel.Warner.Inform(r, reason, fmt.Sprintf("The request by AccessRule %q is %s", r.Spec.RuleRef.Name, r.Status.State))
 }
 
 // CheckSinks implements registry.AccessDesk.
-func (d *desk) CheckSinks(_ context.Context, rule *access.AccessRule, path *field.Path) (errs field.ErrorList) {
+func (d *desk) CheckSinks(rule *access.AccessRule, until time.Time, path *field.Path) (errs field.ErrorList) {
 	sinks, on := d.kernel.Sinks.Get()
 	if !on {
 		return field.ErrorList{field.Forbidden(path, "there are no audit sinks while DynamicAudit is off")}
 	}
 	for i, name := range rule.Spec.AuditSinks {
-		if err := sinks.Check(name); err != nil {
+		if err := sinks.Check(name, until); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), name, err.Error()))
 		}
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	Server string
 }
 
-// broken knows the requests of users with break-glass grants.
+// broken knows the requests that a break-glass grant may make possible.
 type broken struct{ k *feature.Kernel }
 
 // Watched implements auditrule.Needs.

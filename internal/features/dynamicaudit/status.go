@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -99,13 +100,24 @@ func replicaName(spoolDir, server string) (string, error) {
 func (r *sinkReporter) Run(ctx context.Context) {
 	statuswriter.Keep(ctx, "audit sinks", func(ctx context.Context) error {
 		var failed []error
-		for _, s := range r.router.Status() {
+		all := r.router.Status()
+		r.forget(all)
+		for _, s := range all {
 			if err := r.report(ctx, s); err != nil {
 				failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
 			}
 		}
 		return errors.Join(failed...)
 	})
+}
+
+// forget drops what is known about sinks that are gone: users create and delete sinks of namespaces as they like.
+func (r *sinkReporter) forget(remaining []sink.SinkStatus) {
+	names := map[string]bool{}
+	for _, s := range remaining {
+		names[s.Name] = true
+	}
+	maps.DeleteFunc(r.counted, func(name string, _ time.Time) bool { return !names[name] })
 }
 
 // report writes the status of one sink, at once if its state has changed and otherwise when its figures are due.

@@ -92,3 +92,12 @@ func TestSinkStatusDelivering(t *testing.T) {
 		}
 	}
 }
+
+// DA-11: what is remembered of sinks ends with them.
+func TestSinksThatAreGone(t *testing.T) {
+	r := &sinkReporter{counted: map[string]time.Time{"stays": time.Now(), "team/gone": time.Now()}}
+	r.forget([]sink.SinkStatus{{Name: "stays"}, {Name: "new"}})
+	if _, stays := r.counted["stays"]; !stays || len(r.counted) != 1 {
+		t.Errorf("remembered are %v", r.counted)
+	}
+}

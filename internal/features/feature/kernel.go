@@ -2,6 +2,7 @@ package feature
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -78,8 +79,8 @@ type Kernel struct {
 
 // Sinks reach the audit sinks.
 type Sinks interface {
-	// Check returns why a sink does not get events at the moment; nil if it does.
-	Check(name string) error
+	// Check returns why a sink does not get events from now until an instant; nil if it does.
+	Check(name string, until time.Time) error
 	// Tell gives the event that will end a request, which has the annotation authorize.AnnotationAsked, to sinks,
 	// whatever they want. What it returns waits until each of them has it, or has it in its spool.
 	Tell(asked string, sinks []string, spooled bool) func(context.Context) error

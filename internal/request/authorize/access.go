@@ -76,7 +76,7 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 	if !usesGrants(attrs.GetUser()) {
 		return none, nil
 	}
-	standing := a.stands(snap, attrs, at)
+	standing := a.stands(ctx, snap, attrs, at)
 	if len(standing) == 0 {
 		return none, nil
 	}
@@ -98,15 +98,18 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 }
 
 // stands returns the subjects that a request counts as. A write to another server runs no admission here, so it could
-// not use up a grant that ends with the first write.
-func (a *Access) stands(snap *snapshot.Snapshot, attrs authorizer.Attributes, at time.Time) []ruleset.Subject {
+// not use up a grant that ends with the first write. A request without an audit event, which began before there was a
+// break-glass grant, could not be reported to the grant's audit sinks.
+func (a *Access) stands(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, at time.Time) []ruleset.Subject {
 	standing := snap.Access.Stands(attrs, at)
-	if len(standing) == 0 || !verbs.IsWrite(attrs.GetVerb()) || a.tier.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+	if len(standing) == 0 {
 		return standing
 	}
+	elsewhere := verbs.IsWrite(attrs.GetVerb()) && !a.tier.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion())
+	unheard := audit.AuditContextFrom(ctx) != nil && !wanted(ctx)
 	return slices.DeleteFunc(standing, func(who ruleset.Subject) bool {
 		g := snap.Access.ByWhat(who)
-		return g != nil && g.Request.Spec.Once
+		return g != nil && (elsewhere && g.Request.Spec.Once || unheard && g.ByBreakGlass())
 	})
 }
 
@@ -135,7 +138,7 @@ func (a *Access) RulesFor(ctx context.Context, u user.Info, _ string) ([]authori
 // Granted returns the grants that may have made possible a request that this link has allowed.
 func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (grants []*access.Grant) {
 	snap, at := a.now(ctx)
-	for _, who := range a.stands(snap, attrs, at) {
+	for _, who := range a.stands(ctx, snap, attrs, at) {
 		g := snap.Access.ByWhat(who)
 		if g == nil {
 			continue

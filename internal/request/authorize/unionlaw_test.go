@@ -125,7 +125,8 @@ func (w *unionWorld) grant(namespace string, rules ...rbacv1.PolicyRule) *unionW
 // snapshot compiles it all.
 func (w *unionWorld) snapshot() *snapshot.Snapshot {
 	return &snapshot.Snapshot{Synced: true, Rules: ruleset.Build(w.in), Served: unionServed(),
-		Access: access.Build(access.Input{MasterNamespace: "master", Rules: w.rules, Requests: w.granted, Namespaces: uids{}, ClusterRoles: w.in.ClusterRoles, CompileRule: w.in.CompileRule, Kinds: w.in.Kinds})}
+		Access: access.Build(access.Input{MasterNamespace: "master", Rules: w.rules, Requests: w.granted, Namespaces: uids{}, ClusterRoles: w.in.ClusterRoles, CompileRule: w.in.CompileRule, Kinds: w.in.Kinds,
+			Sinks: map[string]time.Time{"sink-g0": {}}})}
 }
 
 // at is the context of a request a minute after noon.

@@ -2,15 +2,19 @@ package snapshot
 
 import (
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/access"
+	"proviso.dev/proviso/internal/engine/auditrule"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/state/policycodec"
 )
@@ -33,6 +37,8 @@ type Accesses struct {
 	index  *access.Index
 
 	rules, requests, namespaces Objects
+	// sinks and classes are those of dynamic audit; nil if there is none.
+	sinks, classes Objects
 	// roles are the roles that rules name, as used to build the index.
 	roles map[ruleset.RoleRef]*ruleset.Definition
 }
@@ -56,7 +62,7 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 		touch func(any)
 	}{
 		{AccessRules, &a.rules, touch}, {AccessRequests, &a.requests, touch},
-		{Namespaces, &a.namespaces, ifAsked},
+		{Namespaces, &a.namespaces, ifAsked}, {AuditSinks, &a.sinks, ifAsked}, {AuditClasses, &a.classes, ifAsked},
 	} {
 		objects, err := cfg.Source.Objects(of.kind)
 		if err != nil {
@@ -66,7 +72,11 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 			continue
 		}
 		registration, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: of.touch, UpdateFunc: func(_, obj any) { of.touch(obj) }, DeleteFunc: of.touch,
+			AddFunc: of.touch, DeleteFunc: of.touch, UpdateFunc: func(old, obj any) {
+				if of.at != &a.sinks || !sameGeneration(old, obj) { // the status of a sink changes all the time
+					of.touch(obj)
+				}
+			},
 		})
 		if err != nil {
 			return nil, err
@@ -74,6 +84,12 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 		a.synced = append(a.synced, registration.HasSynced)
 	}
 	return a, nil
+}
+
+func sameGeneration(a, b any) bool {
+	one, err := meta.Accessor(a)
+	other, failed := meta.Accessor(b)
+	return err == nil && failed == nil && one.GetUID() == other.GetUID() && one.GetGeneration() == other.GetGeneration()
 }
 
 // Name implements Part.
@@ -137,6 +153,7 @@ func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 			in.Requests = append(in.Requests, r)
 		}
 	}
+	in.Sinks = a.activeSinks(in.Rules)
 	in.Policy = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: a.cfg.MasterNamespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	for ref := range a.roles {
 		role := roles.Definition(ref)
@@ -150,6 +167,37 @@ func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 		}
 	}
 	return access.Build(in)
+}
+
+// activeSinks are the audit sinks that rules for break-glass name and that get events, with when they end. A sink that
+// is not understood does not count: it is not known when it ends.
+func (a *Accesses) activeSinks(rules []*accessv1alpha1.AccessRule) map[string]time.Time {
+	wanted := map[string]bool{}
+	for _, r := range rules {
+		for _, name := range r.Spec.AuditSinks {
+			wanted[name] = wanted[name] || r.Spec.BreakGlass
+		}
+	}
+	var sources []auditrule.Source
+	ends := map[string]time.Time{}
+	for _, s := range Of[*auditv1alpha1.AuditSink](a.sinks) {
+		if !wanted[s.Name] || policycodec.Quarantined(s) != "" {
+			continue
+		}
+		sources = append(sources, auditrule.SourceOf(s))
+		if ends[s.Name] = (time.Time{}); s.Spec.NotAfter != nil {
+			ends[s.Name] = s.Spec.NotAfter.Time
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	for _, s := range auditrule.Compile(sources, Of[*auditv1alpha1.AuditClass](a.classes)).Sinks() {
+		if !s.Active {
+			delete(ends, s.Name)
+		}
+	}
+	return ends
 }
 
 // RoleOf is the role that an AccessRule names.

@@ -15,10 +15,24 @@ import (
 
 var levels = []audit.Level{audit.LevelNone, audit.LevelMetadata, audit.LevelRequest, audit.LevelRequestResponse}
 
+// maxPolicyRules bounds the policy of a sink, and maxLocalPolicyRules that of one that belongs to a namespace. Every
+// request is matched against the rules of all sinks.
+const (
+	maxPolicyRules      = 1024
+	maxLocalPolicyRules = 64
+)
+
 // AuditSink checks a sink. insecure accepts addresses that are not https or that point to this machine.
 func AuditSink(s *audit.AuditSink, insecure bool) field.ErrorList {
+	return auditSink(s, insecure, maxPolicyRules)
+}
+
+func auditSink(s *audit.AuditSink, insecure bool, mostRules int) field.ErrorList {
 	errs := subdomainName(s.Name)
 	path := field.NewPath("spec", "policy")
+	if n := len(s.Spec.Policy.Rules); n > mostRules {
+		return append(errs, field.TooMany(path.Child("rules"), n, mostRules))
+	}
 	errs = append(errs, level(s.Spec.Policy.Level, path.Child("level"))...)
 	for i, rule := range s.Spec.Policy.Rules {
 		at := path.Child("rules").Index(i)

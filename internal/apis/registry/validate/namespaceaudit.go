@@ -13,7 +13,7 @@ import (
 // NamespaceAuditSink checks a sink of a namespace. allowed reports why a sink cannot be at a host.
 func NamespaceAuditSink(s *policy.NamespaceAuditSink, insecure bool, allowed func(host string) error) field.ErrorList {
 	like := audit.AuditSink{ObjectMeta: s.ObjectMeta, Spec: audit.AuditSinkSpec{Policy: s.Spec.Policy, Webhook: s.Spec.Webhook, NotAfter: s.Spec.NotAfter, Redact: s.Spec.Redact}}
-	errs := AuditSink(&like, insecure)
+	errs := auditSink(&like, insecure, maxLocalPolicyRules)
 	spec := field.NewPath("spec")
 	if name := s.Spec.ServiceAccountName; name == "" {
 		errs = append(errs, field.Required(spec.Child("serviceAccountName"), "name a service account of the namespace: the sink gets what it may read"))

@@ -31,7 +31,8 @@ type Config struct {
 	SpoolBytes int64
 	// Fsync waits for stable storage before a response ends.
 	Fsync bool
-	// MaxEventBytes is the largest event that is kept whole; larger ones lose their bodies. 8 MiB by default.
+	// MaxEventBytes is the largest event that is kept whole; larger ones lose their bodies. 8 MiB by default. A spool
+	// keeps none that is larger than one of its segments, so for sinks of namespaces it is less.
 	MaxEventBytes int
 	// BatchEvents and BatchBytes bound what is sent at once; 4096 and 4 MiB by default.
 	BatchEvents int

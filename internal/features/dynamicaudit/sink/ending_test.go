@@ -47,6 +47,15 @@ func TestSinkEnds(t *testing.T) {
 		return true
 	})
 	r.Update([]*v1alpha1.AuditSink{ending, b.object("lasting", "Metadata")}, nil)
+	// TM-13: whether it gets events until the end of a grant.
+	for until, want := range map[time.Time]bool{end: true, end.Add(time.Second): false} {
+		if err := r.Check("ending", until); (err == nil) != want {
+			t.Errorf("until %v: %v", until, err)
+		}
+		if err := r.Check("lasting", until); err != nil {
+			t.Errorf("one that does not end, until %v: %v", until, err)
+		}
+	}
 	before := process(t, r, 0, 3)
 	clock.set(end, true)
 	process(t, r, 3, 6) // before anybody has noticed that it has ended
@@ -54,7 +63,7 @@ func TestSinkEnds(t *testing.T) {
 		s := status(t, r, "ending")
 		return !s.Active && s.Reason == v1alpha1.ReasonEnded
 	})
-	if err := r.Check("ending"); err == nil {
+	if err := r.Check("ending", end); err == nil {
 		t.Error("a sink that has ended can be told of requests")
 	}
 	process(t, r, 6, 9)

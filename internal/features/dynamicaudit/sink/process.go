@@ -74,7 +74,7 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		level, number := min(level, most), routes.viewOf[i]
 		var encoded *encoded
 		if scope := routes.scopes[i]; scope != nil {
-			if encoded = r.cut(w, routes.views[number], scope, ev, level); encoded == nil {
+			if encoded = r.cut(w, routes.views[number], scope, ev, level, r.largestFor(routes.receivers[i])); encoded == nil {
 				continue
 			}
 		} else {
@@ -86,6 +86,15 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	}
 	telling.end()
 	return wanted
+}
+
+// largestFor is the largest event that a receiver gets whole. A spool drops what is larger than one of its segments,
+// and that of a sink of a namespace has smaller ones.
+func (r *Router) largestFor(to receiver) int {
+	if s, ok := to.(*sink); ok && s.spool != nil {
+		return min(r.cfg.MaxEventBytes, s.spool.largest())
+	}
+	return r.cfg.MaxEventBytes
 }
 
 // isOwn reports whether an event is about a request by which the server finds out how recent its policy is: such

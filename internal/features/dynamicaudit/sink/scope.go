@@ -61,8 +61,9 @@ func scoped(objects []Object) (sinks []*v1alpha1.AuditSink, scopes map[types.UID
 	return sinks, scopes
 }
 
-// cut gives an event to a sink of a namespace.
-func (r *Router) cut(w *work, view View, scope *Scope, ev *auditinternal.Event, level auditrule.Level) *encoded {
+// cut returns an event as a sink of a namespace gets it, without its bodies if it is larger than limit; nil if the sink
+// does not get it.
+func (r *Router) cut(w *work, view View, scope *Scope, ev *auditinternal.Event, level auditrule.Level, limit int) *encoded {
 	if r.cfg.Cutter == nil {
 		return nil
 	}
@@ -78,5 +79,5 @@ func (r *Router) cut(w *work, view View, scope *Scope, ev *auditinternal.Event, 
 	view.Reveal = slices.Sorted(slices.Values(reveal))
 	e := &encoder{}
 	e.reset(r.seen(shown, view), w.id)
-	return e.at(level, r.cfg.MaxEventBytes)
+	return e.at(level, limit)
 }

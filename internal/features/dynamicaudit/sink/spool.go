@@ -98,6 +98,9 @@ func (s *spool) append(payload []byte, sum uint32, now time.Time) (uint64, error
 	return seq, nil
 }
 
+// largest is the size of the largest event that the spool can keep.
+func (s *spool) largest() int { return int(s.segmentBytes) - headerSize }
+
 func (s *spool) appendLocked(payload []byte, sum uint32, now time.Time) (uint64, error) {
 	switch {
 	case s.removed:

@@ -38,15 +38,19 @@ type kept struct {
 	err   error
 }
 
-// Check returns why a sink does not get events at the moment; nil if it does.
-func (r *Router) Check(name string) error {
+// Check returns why a sink does not get events from now until an instant; nil if it does.
+func (r *Router) Check(name string, until time.Time) error {
 	routes := r.routes.Load()
 	for i, s := range routes.statuses {
-		if s != nil && s.name == name && routes.receivers[i] != nil {
-			return nil
+		if s == nil || s.name != name || routes.receivers[i] == nil {
+			continue
 		}
+		if end := routes.ends[i]; !end.IsZero() && end.Before(until) {
+			return fmt.Errorf("AuditSink %q ends at %s, which is before %s", name, end.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+		}
+		return nil
 	}
-	return fmt.Errorf("there is no AuditSink of this name that is active")
+	return fmt.Errorf("there is no AuditSink %q that is active", name)
 }
 
 // Tell has the event that ends a request, which has the annotation authorize.AnnotationAsked, given to sinks whatever
