@@ -37,10 +37,11 @@ func (s *search) settle(n *node) {
 		if n.shape.Null {
 			states.add(nil)
 		}
-		n.states = states.values
+		n.states, n.partial = states.values, n.shape.Unseen
 		return
 	}
 	values, partial := s.values(n)
+	partial = partial || n.shape.Unseen
 	states.add(values...)
 	if n.shape.Null {
 		states.add(nil)
@@ -386,7 +387,7 @@ func (s *search) maps(n *node, p *pool) (out []any, partial bool) {
 			all.add(c)
 		}
 	}
-	if n.shape.Type == Object && len(n.equals) > 0 {
+	if n.shape.Type == Object && (len(n.equals) > 0 || n.sampled) {
 		partial = true // they may differ where nobody looks
 		for name, field := range n.shape.Fields {
 			if field.Type == String && len(all.values) < maxStates {
