@@ -150,6 +150,27 @@ func TestEqualListsShareTheirElements(t *testing.T) {
 	}
 }
 
+// TR-3: two numbers that are compared with each other differ also beyond all constants, and between two.
+func TestNumbersDifferWithinOneGap(t *testing.T) {
+	for _, test := range []struct {
+		before, after string
+		want          Relation
+	}{
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, `object.spec.size <= 100 || oldObject.spec.size > 100`, Wider},
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, `object.spec.size <= 100 || has(oldObject.spec.size) && oldObject.spec.size > 100`, Wider},
+		{`object.spec.size > -50 || object.spec.size == oldObject.spec.size`, `object.spec.size > -50 || oldObject.spec.size <= -50`, Wider},
+		{`object.spec.size > 70 || object.spec.size < 50 || object.spec.size == oldObject.spec.size`,
+			`object.spec.size > 70 || object.spec.size < 50 || oldObject.spec.size >= 50 && oldObject.spec.size <= 70`, Wider},
+		// Twins: only one number is in the gap; the same condition in other words.
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size && object.spec.size == 101`, `object.spec.size <= 100 || object.spec.size == 101 && oldObject.spec.size == 101`, Equivalent},
+		{`object.spec.size == oldObject.spec.size || object.spec.size <= 100`, `object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, Equivalent},
+	} {
+		if got := comparer().Compare(t.Context(), allow(t, expr.When, test.before), allow(t, expr.When, test.after), Of("UPDATE", widget())); got.Relation != test.want {
+			t.Errorf("%s\n%s: %s (%s), want %s", test.before, test.after, got.Relation, got.Why, test.want)
+		}
+	}
+}
+
 // TR-3: a field that expressions can name is never taken for one that does not exist.
 func TestEveryDeclaredFieldHasAShape(t *testing.T) {
 	u := Of("CREATE", widget())

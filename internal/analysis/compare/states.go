@@ -63,6 +63,7 @@ func (n *node) nothingBelow() {
 // values are those of a node that is looked at as a whole, without absent and null.
 func (s *search) values(n *node) (out []any, partial bool) {
 	p := poolOf(n)
+	partial = p.capped && n.shape.Type != Bool && len(n.shape.Enum) == 0
 	var all set
 	if t := n.shape.Type; t != List && t != Map && t != Object {
 		scalars, some := p.scalars(n.shape)
