@@ -135,3 +135,30 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 		}
 	}
 }
+
+// MC-2: a deny by kind, or by a plural that another group serves, too, holds for what is served only after compiling.
+func TestDeniesByKindOfWhatIsServedLater(t *testing.T) {
+	for kinds, want := range map[string]string{"Widget": "Deny", "widget": "Deny", "Widget.example.com": "Deny", "widgets": "Deny",
+		"Widget.example.org": "Allow", "Gadget": "Allow"} {
+		result, err := compiled(t, gives("master", "r", "{deny: true, verbs: [create], resourceKinds: ["+kinds+"]}"))
+		if err != nil || len(result.Impossible()) > 0 {
+			t.Fatalf("%s: %v, %v", kinds, err, result)
+		}
+		documents, err := manifests.Read([]string{"-"}, strings.NewReader(widgets+besides(`{apiGroups: [example.com], resources: [widgets], verbs: [create]}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := FromCompiled(result, documents, "master")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := Question{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, Verb: "create", Kind: "widgets.example.com", Namespace: "team"}
+		if got, err := there.Decide(t.Context(), q); err != nil || got.Decision != want {
+			t.Errorf("%s: %+v, %v, want %s", kinds, got, err, want)
+		}
+	}
+	// Its subresources have other bodies, and cannot be told.
+	if result, err := compiled(t, gives("master", "r", "{deny: true, verbs: [update], resourceKinds: [Widget/scale]}"), "master/r/0"); err != nil || !strings.Contains(result.Assessments[0].Text(), "subresources by a kind") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
