@@ -2,11 +2,13 @@ package managed
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
@@ -160,5 +162,19 @@ func TestDeniesByKindOfWhatIsServedLater(t *testing.T) {
 	// Its subresources have other bodies, and cannot be told.
 	if result, err := compiled(t, gives("master", "r", "{deny: true, verbs: [update], resourceKinds: [Widget/scale]}"), "master/r/0"); err != nil || !strings.Contains(result.Assessments[0].Text(), "subresources by a kind") {
 		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// MC-7: who-can lists, under conditions, whom a policy refuses only because not everything is known of the caller.
+func TestWhoCanAmongUnknownCallers(t *testing.T) {
+	grant := strings.Replace(besides(`{apiGroups: [""], resources: [configmaps], verbs: [create]}`), "kind: User, name: ann", "kind: Group, name: dev", 1)
+	for when, conditional := range map[string]bool{`!("oncall" in request.groups)`: true, `request.user != "ann"`: true, `request.namespace == "team"`: false} {
+		policy := strings.Replace(gives("master", "r", `{deny: true, verbs: [create], resourceKinds: [configmaps], when: '`+when+`'}`), "userNames: [ann]", `groupNames: [dev]`, 1)
+		_, there := both(t, policy+grant)
+		got, err := there.WhoCan(t.Context(), "team", authz.ResourceAccessReviewSpec{Verb: "create", ResourceKind: "configmaps"})
+		listed := slices.ContainsFunc(got.Conditional, func(s authz.ConditionalSubject) bool { return s.GroupName == "dev" && len(s.Conditions) > 0 })
+		if err != nil || listed != conditional || slices.Contains(got.GroupNames, "dev") {
+			t.Errorf("%s: %+v, %v", when, got, err)
+		}
 	}
 }
