@@ -86,8 +86,8 @@ func (u Universe) complete() Universe {
 	return u
 }
 
-// The shapes of what every expression can name. Those of requests come from the declared types, so a field that is added
-// there is known here.
+// The shapes of what every expression can name. Those of requests come from the declared types, so a field that is
+// added there is known here.
 var (
 	requestShape = sync.OnceValue(func() *Shape {
 		shape := declared(expr.RequestType())

@@ -44,7 +44,8 @@ type Question struct {
 
 // Answer is what becomes of a request.
 type Answer struct {
-	// Decision is Allow, Deny, or Conditional if it depends on what the question does not have: an object, or more about the caller.
+	// Decision is Allow, Deny, or Conditional if it depends on what the question does not have: an object, or more
+	// about the caller.
 	Decision string
 	// Reason is what the caller would be told, and By the rules or objects of the policy that decided.
 	Reason string
