@@ -2,12 +2,14 @@ package compare
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"proviso.dev/proviso/internal/engine/expr"
 )
@@ -145,5 +147,110 @@ func TestEqualListsShareTheirElements(t *testing.T) {
 	after = allow(t, expr.When, `object.spec.labels.a == "x" && oldObject.spec.labels.b == "y"`)
 	if got := comparer().Compare(t.Context(), before, after, Of("UPDATE", widget())); got.Relation != Neither {
 		t.Errorf("%s %s", got.Relation, got.Why)
+	}
+}
+
+// TR-3: two numbers that are compared with each other differ also beyond all constants, and between two.
+func TestNumbersDifferWithinOneGap(t *testing.T) {
+	for _, test := range []struct {
+		before, after string
+		want          Relation
+	}{
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, `object.spec.size <= 100 || oldObject.spec.size > 100`, Wider},
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, `object.spec.size <= 100 || has(oldObject.spec.size) && oldObject.spec.size > 100`, Wider},
+		{`object.spec.size > -50 || object.spec.size == oldObject.spec.size`, `object.spec.size > -50 || oldObject.spec.size <= -50`, Wider},
+		{`object.spec.size > 70 || object.spec.size < 50 || object.spec.size == oldObject.spec.size`,
+			`object.spec.size > 70 || object.spec.size < 50 || oldObject.spec.size >= 50 && oldObject.spec.size <= 70`, Wider},
+		// Twins: only one number is in the gap; the same condition in other words.
+		{`object.spec.size <= 100 || object.spec.size == oldObject.spec.size && object.spec.size == 101`, `object.spec.size <= 100 || object.spec.size == 101 && oldObject.spec.size == 101`, Equivalent},
+		{`object.spec.size == oldObject.spec.size || object.spec.size <= 100`, `object.spec.size <= 100 || object.spec.size == oldObject.spec.size`, Equivalent},
+	} {
+		if got := comparer().Compare(t.Context(), allow(t, expr.When, test.before), allow(t, expr.When, test.after), Of("UPDATE", widget())); got.Relation != test.want {
+			t.Errorf("%s\n%s: %s (%s), want %s", test.before, test.after, got.Relation, got.Why, test.want)
+		}
+	}
+}
+
+// TR-3: a field that expressions can name is never taken for one that does not exist.
+func TestEveryDeclaredFieldHasAShape(t *testing.T) {
+	u := Of("CREATE", widget())
+	u.Namespaced, u.Impersonated = true, true
+	vars := u.complete().variables()
+	var check func(path string, shape *Shape, declared *apiservercel.DeclType)
+	check = func(path string, shape *Shape, declared *apiservercel.DeclType) {
+		if shape == nil {
+			t.Errorf("%s has no shape", path)
+			return
+		}
+		for name, field := range declared.Fields {
+			check(path+"."+name, shape.Sub(name), field.Type)
+		}
+		if declared.ElemType != nil && shape.Type != Any {
+			check(path+"[]", shape.Elem, declared.ElemType)
+		}
+	}
+	check("request", vars["request"], expr.RequestType())
+	check("impersonatedRequest", vars["impersonatedRequest"], expr.ImpersonatedType())
+	check("namespaceObject", vars["namespaceObject"], expr.NamespaceType())
+}
+
+// TR-3, TM-6: a condition on what is not an object can hold: nothing is said of it that is not so. The time is free.
+func TestConditionsOnTheRequestCanHold(t *testing.T) {
+	u := Of("CREATE", widget())
+	u.Namespaced = true
+	for _, test := range []struct {
+		when string
+		want []Relation // against nothing
+	}{
+		{`request.time.getHours("UTC") >= 8 && request.time.getHours("UTC") < 18`, []Relation{Wider}},
+		{`request.time < timestamp("2031-01-01T00:00:00Z")`, []Relation{Wider}},
+		{`request.time == timestamp("2031-03-01T00:00:00Z")`, []Relation{Wider, Unclear}},
+		{`request.userInfo.username == "edgar"`, []Relation{Wider}},
+		{`"ops" in request.userInfo.groups`, []Relation{Wider}},
+		{`request.userInfo.extra["scopes"] == ["x"]`, []Relation{Wider}},
+		{`has(request.userInfo.uid)`, []Relation{Wider}},
+		{`request.fieldSelector.requirements.exists(r, r.key == "spec.nodeName")`, []Relation{Unclear}},
+		{`size(request.labelSelector.requirements) > 0`, []Relation{Unclear}},
+		{`namespaceObject.metadata.uid == "u"`, []Relation{Wider}},
+		{`has(namespaceObject.metadata.deletionTimestamp)`, []Relation{Wider}},
+		{`namespaceObject.metadata.generation > 3`, []Relation{Wider}},
+		{`"kubernetes" in namespaceObject.metadata.finalizers`, []Relation{Wider}},
+		{`namespaceObject.status.phase == "Active"`, []Relation{Wider}},
+		{`object.metadata.nonsense == "x"`, []Relation{Equivalent}}, // a widget has no metadata
+		{`request.userInfo.username == "edgar" && request.user != "edgar"`, []Relation{Equivalent}},
+	} {
+		got := comparer().Compare(t.Context(), Access{}, allow(t, expr.When, test.when), u)
+		if !slices.Contains(test.want, got.Relation) {
+			t.Errorf("%s: %s (%s), want %v", test.when, got.Relation, got.Why, test.want)
+		}
+	}
+}
+
+// TR-3: what a schema says by other words than properties can be there.
+func TestSchemasThatAllowMore(t *testing.T) {
+	schema := &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"template": {Type: "object", XEmbeddedResource: true, Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "string"}}},
+		"free":     {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}},
+		"closed":   {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{}},
+	}}
+	revision := FromGo(reflect.TypeFor[appsv1.ControllerRevision]())
+	for _, test := range []struct {
+		shape *Shape
+		where string
+		want  Relation
+	}{
+		{FromSchema(schema), `resource.template.kind == "Pod"`, Wider},
+		{FromSchema(schema), `resource.template.metadata.labels.a == "b"`, Wider},
+		{FromSchema(schema), `resource.template.spec == "x"`, Wider},
+		{FromSchema(schema), `resource.free.x == "y"`, Wider},
+		{FromSchema(schema), `resource.free.x.y == "z"`, Wider},
+		{FromSchema(schema), `resource.closed.x == "y"`, Equivalent},
+		{FromSchema(schema), `resource.template.nonsense == "y"`, Equivalent},
+		{revision, `resource.data.spec == "y"`, Wider},
+		{revision, `resource.metadata.creationTimestamp.x == "y"`, Equivalent},
+	} {
+		if got := comparer().Compare(t.Context(), Access{}, allow(t, expr.Where, test.where), Of("CREATE", test.shape)); got.Relation != test.want {
+			t.Errorf("%s: %s (%s), want %s", test.where, got.Relation, got.Why, test.want)
+		}
 	}
 }

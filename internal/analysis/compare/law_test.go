@@ -77,7 +77,8 @@ var smallFields = []field{
 	{[]string{"other"}, []string{`has(S.other)`, `S.other == S.name`, `S.?other.orValue("") == ""`, `S.other != "x"`}, []any{absent, "", "x", "ab", "abc", "abd", "me"}},
 	{[]string{"size"}, []string{
 		`S.size < 3`, `S.size >= 3`, `S.?size.orValue(0) == 0`, `has(S.size)`, `S.size == 5`, `S.size > 5`, `S.?size.orValue(9) <= 5`, `S.size in [3, 5]`, `4 < S.size`,
-	}, []any{absent, int64(-1), int64(0), int64(2), int64(3), int64(4), int64(5), int64(6), int64(9), int64(10)}},
+		`S.size <= 100`, `S.size > 100`,
+	}, []any{absent, int64(-1), int64(0), int64(2), int64(3), int64(4), int64(5), int64(6), int64(9), int64(10), int64(101), int64(150)}},
 	{[]string{"count"}, []string{`S.count == 0`, `S.count > 0`, `S.count < 2`, `S.count != 1`}, []any{int64(-1), int64(0), int64(1), int64(2), int64(3)}},
 	{[]string{"on"}, []string{`S.on`, `S.?on.orValue(false)`, `has(S.on)`, `S.on == true`}, []any{absent, true}},
 	{[]string{"labels"}, []string{
@@ -115,7 +116,7 @@ func l(values ...any) []any { return append([]any{}, values...) }
 // both are atoms about what an update changes.
 var both = map[string][]string{
 	"class":  {`object.spec.?class == oldObject.spec.?class`, `object.spec.class != oldObject.spec.class`},
-	"size":   {`object.spec.?size != oldObject.spec.?size`, `object.spec.?size.orValue(3) == oldObject.spec.?size.orValue(3)`},
+	"size":   {`object.spec.?size != oldObject.spec.?size`, `object.spec.?size.orValue(3) == oldObject.spec.?size.orValue(3)`, `object.spec.size == oldObject.spec.size`},
 	"labels": {`object.spec.labels == oldObject.spec.labels`, `object.spec.?labels.orValue({}) == oldObject.spec.?labels.orValue({})`},
 	"hosts":  {`object.spec.?hosts != oldObject.spec.?hosts`},
 	"on":     {`object.spec.?on == oldObject.spec.?on`},

@@ -40,6 +40,18 @@ type Shape struct {
 	Full   bool              // it is never empty: an empty one is absent
 	Enum   []any             // all that there is, if it is not empty
 	Loose  bool              // there are more constraints than a shape can say: patterns, ranges, validation rules
+	Unseen bool              // a witness does not have it: whatever its value is, an atom may be true or false
+}
+
+// unseen marks a shape and all within it.
+func (s *Shape) unseen() {
+	s.Unseen = true
+	for _, field := range s.Fields {
+		field.unseen()
+	}
+	if s.Elem != nil {
+		s.Elem.unseen()
+	}
 }
 
 // Sub is the shape of a field or key; nil if there is none.
@@ -95,7 +107,10 @@ func (g *goShapes) of(t reflect.Type) *Shape {
 		t = t.Elem()
 	}
 	if t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler) {
-		return &Shape{Type: Opaque}
+		if typed, ok := reflect.Zero(t).Interface().(interface{ OpenAPISchemaType() []string }); ok && slices.Equal(typed.OpenAPISchemaType(), []string{"string"}) {
+			return &Shape{Type: Opaque}
+		}
+		return &Shape{Null: true} // it may be an object, as raw extensions are
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -172,21 +187,31 @@ func FromSchema(schema *apiextensionsv1.JSONSchemaProps) *Shape {
 		return Unknown()
 	}
 	s := fromSchema(schema)
-	root := FromGo(reflect.TypeOf(struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ObjectMeta
-	}{}))
+	s.Always = true
+	s.embed()
+	s.Fields["metadata"].Always = true
+	return s
+}
+
+// embed gives a shape the fields of every object of the API. The schema may say more about them, but not that there are
+// fewer.
+func (s *Shape) embed() {
 	if s.Fields == nil {
 		s.Fields = map[string]*Shape{}
 	}
-	s.Always = true
+	root := FromGo(reflect.TypeFor[struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ObjectMeta
+	}]())
 	for _, name := range []string{"apiVersion", "kind"} {
 		s.Fields[name] = root.Fields[name]
 	}
-	meta := FromGo(reflect.TypeOf(metav1.ObjectMeta{}))
-	meta.Always = true
+	meta := FromGo(reflect.TypeFor[metav1.ObjectMeta]())
+	if said := s.Fields["metadata"]; said != nil {
+		meta.Needed, meta.Loose = said.Needed, said.Loose
+		meta.Always = said.Always
+	}
 	s.Fields["metadata"] = meta
-	return s
 }
 
 func fromSchema(schema *apiextensionsv1.JSONSchemaProps) *Shape {
@@ -197,6 +222,8 @@ func fromSchema(schema *apiextensionsv1.JSONSchemaProps) *Shape {
 		s.Type, s.Null = Any, true
 	case schema.Type == "object" && schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil:
 		s.Type, s.Elem = Map, fromSchema(schema.AdditionalProperties.Schema)
+	case schema.Type == "object" && schema.AdditionalProperties != nil && schema.AdditionalProperties.Allows:
+		s.Type, s.Elem = Map, &Shape{Null: true}
 	case schema.Type == "object":
 		s.Type, s.Fields = Object, map[string]*Shape{}
 		for name := range schema.Properties {
@@ -205,6 +232,9 @@ func fromSchema(schema *apiextensionsv1.JSONSchemaProps) *Shape {
 			sub.Needed = slices.Contains(schema.Required, name) && property.Default == nil
 			sub.Always = sub.Needed || property.Default != nil
 			s.Fields[name] = sub
+		}
+		if schema.XEmbeddedResource {
+			s.embed()
 		}
 	case schema.Type == "array" && schema.Items != nil && schema.Items.Schema != nil:
 		s.Type, s.Elem = List, fromSchema(schema.Items.Schema)

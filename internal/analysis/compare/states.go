@@ -37,10 +37,11 @@ func (s *search) settle(n *node) {
 		if n.shape.Null {
 			states.add(nil)
 		}
-		n.states = states.values
+		n.states, n.partial = states.values, n.shape.Unseen
 		return
 	}
 	values, partial := s.values(n)
+	partial = partial || n.shape.Unseen
 	states.add(values...)
 	if n.shape.Null {
 		states.add(nil)
@@ -62,6 +63,7 @@ func (n *node) nothingBelow() {
 // values are those of a node that is looked at as a whole, without absent and null.
 func (s *search) values(n *node) (out []any, partial bool) {
 	p := poolOf(n)
+	partial = p.capped && n.shape.Type != Bool && len(n.shape.Enum) == 0
 	var all set
 	if t := n.shape.Type; t != List && t != Map && t != Object {
 		scalars, some := p.scalars(n.shape)
@@ -386,7 +388,7 @@ func (s *search) maps(n *node, p *pool) (out []any, partial bool) {
 			all.add(c)
 		}
 	}
-	if n.shape.Type == Object && len(n.equals) > 0 {
+	if n.shape.Type == Object && (len(n.equals) > 0 || n.sampled) {
 		partial = true // they may differ where nobody looks
 		for name, field := range n.shape.Fields {
 			if field.Type == String && len(all.values) < maxStates {

@@ -1,6 +1,12 @@
 package compare
 
 import (
+	"reflect"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
 	"proviso.dev/proviso/internal/engine/expr"
 )
 
@@ -80,21 +86,50 @@ func (u Universe) complete() Universe {
 	return u
 }
 
+// The shapes of what every expression can name. Those of requests come from the declared types, so a field that is
+// added there is known here.
+var (
+	requestShape = sync.OnceValue(func() *Shape {
+		shape := declared(expr.RequestType())
+		shape.Fields["time"].Enum = instants
+		// A witness has no selectors.
+		shape.Fields["fieldSelector"].unseen()
+		shape.Fields["labelSelector"].unseen()
+		return shape
+	})
+	impersonatedShape = sync.OnceValue(func() *Shape { return declared(expr.ImpersonatedType()) })
+	namespaceShape    = sync.OnceValue(func() *Shape {
+		shape := FromGo(reflect.TypeFor[corev1.Namespace]()).Stored()
+		shape.Always = true
+		return shape
+	})
+)
+
+// instants are samples of the time of a request: working hours, a night, a weekend, another year.
+var instants = []any{"2030-01-02T12:00:00Z", "2030-01-03T03:00:00Z", "2030-01-05T12:00:00Z", "2020-07-01T09:30:00Z", "2100-11-30T20:15:00Z"}
+
+// declared is the shape of a declared type whose fields are all present.
+func declared(t *apiservercel.DeclType) *Shape {
+	switch {
+	case t.IsObject():
+		all := map[string]*Shape{}
+		for name, field := range t.Fields {
+			all[name] = declared(field.Type)
+		}
+		return fields(all)
+	case t.IsMap():
+		return &Shape{Type: Map, Always: true, Elem: declared(t.ElemType)}
+	case t.IsList():
+		return &Shape{Type: List, Always: true, Elem: declared(t.ElemType)}
+	case t == apiservercel.StringType:
+		return aString()
+	}
+	return &Shape{Type: Opaque, Always: true}
+}
+
 // variables are the shapes of all that an expression can name.
 func (u Universe) variables() map[string]*Shape {
-	list := &Shape{Type: List, Always: true, Elem: aString()}
-	requestFields := map[string]*Shape{"groups": list, "extra": {Type: Map, Always: true, Elem: list}, "fieldSelector": {Type: Opaque, Always: true}, "labelSelector": {Type: Opaque, Always: true}}
-	for _, name := range []string{"user", "uid", "verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"} {
-		requestFields[name] = aString()
-	}
-	impersonated := map[string]*Shape{}
-	for _, name := range []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"} {
-		impersonated[name] = aString()
-	}
-	texts := &Shape{Type: Map, Full: true, Elem: aString()}
-	namespace := fields(map[string]*Shape{"metadata": fields(map[string]*Shape{"name": aString(), "labels": texts, "annotations": texts}),
-		"spec": {Type: Any, Null: true}, "status": {Type: Any, Null: true}})
-	all := map[string]*Shape{"operation": aString(), "request": fields(requestFields), "impersonatedRequest": fields(impersonated), "namespaceObject": namespace,
+	all := map[string]*Shape{"operation": aString(), "request": requestShape(), "impersonatedRequest": impersonatedShape(), "namespaceObject": namespaceShape(),
 		"options": u.Options, "object": u.Object, "oldObject": u.OldObject, "target": u.Target}
 	for _, name := range []string{"options", "object", "oldObject", "target"} {
 		if all[name] == nil {

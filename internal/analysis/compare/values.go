@@ -13,7 +13,8 @@ type pool struct {
 	sizes                     []int64
 	ordered, sampled          bool
 	splits                    []split
-	variants                  int // how many different values of each class are needed
+	variants                  int  // how many different values of each class are needed
+	capped                    bool // more are needed than variants
 }
 
 // bounds of what is made; beyond them, values are samples.
@@ -50,7 +51,7 @@ func poolOf(n *node) *pool {
 		}
 	}
 	visit(n)
-	p.variants = min(len(seen), maxVariants)
+	p.variants, p.capped = min(len(seen), maxVariants), len(seen) > maxVariants
 	return p
 }
 
@@ -79,7 +80,7 @@ func (p *pool) scalars(shape *Shape) (out []any, partial bool) {
 		return shape.Enum, p.sampled
 	}
 	var all set
-	partial = p.sampled
+	partial = p.sampled || p.capped && shape.Type != Bool
 	if shape.Type == String || shape.Type == Any || shape.Type == Opaque {
 		values, some := p.texts()
 		for _, v := range values {
@@ -90,11 +91,13 @@ func (p *pool) scalars(shape *Shape) (out []any, partial bool) {
 		partial = partial || some || shape.Type == Opaque && len(p.constant)+len(p.prefixes)+len(p.suffixes)+len(p.parts)+len(p.sizes) > 0
 	}
 	if shape.Type == Int || shape.Type == Number || shape.Type == Any {
-		for _, v := range p.numbers(shape) {
+		values, some := p.numbers(shape)
+		for _, v := range values {
 			if f, ok := number(v); !shape.Full || !ok || f != 0 {
 				all.add(v)
 			}
 		}
+		partial = partial || some
 	}
 	if shape.Type == Bool || shape.Type == Any {
 		all.add(true)
@@ -222,26 +225,30 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// numbers are the constants, and one number between any two and beyond them.
-func (p *pool) numbers(shape *Shape) []any {
+// numbers are the constants, and numbers between any two and beyond them: one, or as many as there are paths that are
+// compared with each other, since these can differ within one gap.
+func (p *pool) numbers(shape *Shape) (out []any, partial bool) {
 	var all set
+	each := int64(1)
+	if p.ordered {
+		each = int64(p.variants)
+	}
 	for _, c := range p.constant {
 		switch c := c.(type) {
 		case int64:
 			all.add(c)
-			if c < math.MaxInt64 {
-				all.add(c + 1)
-			}
-			if c > math.MinInt64 {
-				all.add(c - 1)
-			}
+			all.around(c, c, each)
 			if shape.Type != Int {
 				all.add(float64(c)+0.5, float64(c)-0.5)
+				partial = partial || each > 1 // there may be fewer whole numbers in a gap
 			}
 		case float64:
-			all.add(int64(math.Floor(c)), int64(math.Ceil(c)), int64(math.Floor(c))-1, int64(math.Ceil(c))+1)
+			floor, ceil := int64(math.Floor(c)), int64(math.Ceil(c))
+			all.add(floor, ceil)
+			all.around(floor, ceil, each)
 			if shape.Type != Int {
 				all.add(c, math.Nextafter(c, math.Inf(1)), math.Nextafter(c, math.Inf(-1)))
+				partial = partial || each > 1
 			}
 		}
 	}
@@ -252,5 +259,17 @@ func (p *pool) numbers(shape *Shape) []any {
 			made++
 		}
 	}
-	return all.values
+	return all.values, partial
+}
+
+// around adds the next whole numbers below and above two.
+func (s *set) around(low, high, each int64) {
+	for i := int64(1); i <= each; i++ {
+		if high <= math.MaxInt64-i {
+			s.add(high + i)
+		}
+		if low >= math.MinInt64+i {
+			s.add(low - i)
+		}
+	}
 }

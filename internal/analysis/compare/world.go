@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,6 +120,7 @@ func (s *search) request(name string, values map[string]any) *expr.Request {
 	}
 	r := &expr.Request{User: text("user"), UID: text("uid"), Verb: text("verb"), APIGroup: text("apiGroup"), APIVersion: text("apiVersion"), Resource: text("resource"),
 		Subresource: text("subresource"), Namespace: text("namespace"), Name: text("name")}
+	r.Time, _ = time.Parse(time.RFC3339, text("time"))
 	groups, chosen := values["groups"]
 	if !chosen {
 		groups = s.universe.Known[name+".groups"]

@@ -3,6 +3,7 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,6 +153,33 @@ func TestVerdicts(t *testing.T) {
 				t.Error("it cannot be accepted")
 			}
 		})
+	}
+}
+
+// MC-2: a path has the verbs that the rule itself matches: a negated update takes patch out, too.
+func TestVerbsOfPaths(t *testing.T) {
+	for _, test := range []struct{ verbs, want string }{
+		{"* -update", "delete get head options post put"},
+		{"*", "delete get head options patch post put"},
+		{"update", "patch"}, // of HTTP, a put is put
+		{"update -patch", ""},
+		{"get patch", "get patch"},
+		{"* -delete", "get head options patch post put"},
+		{"get *  -*", ""},
+	} {
+		result := compiled(t, "master", nil, rule{Verbs: strings.Fields(test.verbs), NonResourceURLs: []string{"/debug/*"}})
+		var got []string
+		for _, o := range result.Grants {
+			if role, ok := o.(*rbacv1.ClusterRole); ok {
+				for _, r := range role.Rules {
+					got = append(got, r.Verbs...)
+				}
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: granted %v, want %s", test.verbs, got, test.want)
+		}
 	}
 }
 

@@ -1,12 +1,13 @@
 package compile
 
 import (
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
 // grantRules returns the RBAC rules for what a unit allows.
@@ -44,11 +45,9 @@ func pathRules(u *unit) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{NonResourceURLs: u.rule.URLs, Verbs: words}}
 }
 
-// plainVerb reports whether a rule for paths has a verb of HTTP.
+// plainVerb reports whether a rule for paths has a verb of HTTP. RBAC asks about these by the same names.
 func plainVerb(u *unit, verb string) bool {
-	negated := slices.Contains(u.src.Verbs, "-"+verb)
-	only := !slices.ContainsFunc(u.src.Verbs, func(v string) bool { return !strings.HasPrefix(v, "-") })
-	return !negated && !slices.Contains(u.src.Verbs, "-*") && (only || slices.Contains(u.src.Verbs, "*") || slices.Contains(u.src.Verbs, verb))
+	return u.rule.Verbs.Matches(&matching.Request{Verb: verb, Bit: matching.BitOf(verb)})
 }
 
 // grant is a role with the rules of all units of a role where it is bound, and the binding; nothing if it allows

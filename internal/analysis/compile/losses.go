@@ -177,6 +177,7 @@ func (c *compiler) admitDeny(u *unit) {
 			f.lose(lostReads)
 		}
 	}
+	c.loseKinds(u)
 	if len(u.rule.URLs) > 0 {
 		f.lose("a deny of paths outside of the resource API")
 	}
@@ -190,6 +191,17 @@ func (c *compiler) admitDeny(u *unit) {
 		f.harden("cluster-wide grants of nodes, and of subjects that are held to a condition, do not override it")
 	}
 	c.hardenUpdates(u)
+}
+
+// loseKinds records the subresources of what is named by its kind, or not known to be served: the body of a subresource
+// can be of another kind, such as Scale, so what is served later cannot be told by its own.
+func (c *compiler) loseKinds(u *unit) {
+	for _, p := range u.kinds() {
+		known := slices.ContainsFunc(c.in.Resources, func(r plan.Resource) bool { return r.Resource == p.Res })
+		if p.Mode != matching.SubNone && !known && len(plainOperations(u.rule)) > 0 {
+			u.said.loseOf("denies of subresources by a kind that is served later: name the plural, and compile with its definition", p.Res)
+		}
+	}
 }
 
 // denyEvictions adds the eviction of pods whose delete is denied. Under a condition it cannot be had: admission sees

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -175,7 +176,34 @@ func (c *compiler) patterns(u *unit) (rules []admissionv1.NamedRuleWithOperation
 		}
 		rules = append(rules, constraint(group, "*", operations, []string{res}))
 	}
+	for _, p := range u.kinds() {
+		group, all := p.Group, "*"
+		if p.AnyGroup {
+			group = "*"
+		}
+		if p.Mode != matching.SubNone {
+			all = "*/" + p.Sub
+			if p.Mode == matching.SubAny {
+				all = "*/*"
+			}
+		}
+		if rule := constraint(group, "*", operations, []string{all}); !slices.ContainsFunc(rules, func(r admissionv1.NamedRuleWithOperations) bool { return reflect.DeepEqual(r, rule) }) {
+			rules = append(rules, rule)
+		}
+	}
 	return rules
+}
+
+// kinds are the names of a rule that denies as kinds: a name means everything that has this kind, also what is served
+// only later.
+func (u *unit) kinds() (all []matching.Pattern) {
+	for _, entry := range u.src.ResourceKinds {
+		p, err := matching.ParseKind(entry)
+		if err == nil && !p.AnyRes && !strings.HasPrefix(entry, "-") && !(p.Res == matching.ClusterScoped && p.AnyGroup) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // plainOperations are those of a rule on what is not connected to.
@@ -201,6 +229,9 @@ func (c *compiler) denied(u *unit) string {
 	for i := range u.rule.Patterns {
 		ways = append(ways, patternText(&u.rule.Patterns[i], false))
 	}
+	for _, p := range u.kinds() {
+		ways = append(ways, partsText(&p, celKind, false))
+	}
 	for i := range u.rule.Negs {
 		but = append(but, patternText(&u.rule.Negs[i], true))
 	}
@@ -215,10 +246,13 @@ func (c *compiler) denied(u *unit) string {
 }
 
 // patternText is true in CEL for requests that a pattern names. A negated resource takes its subresources with it.
-func patternText(p *matching.Pattern, negated bool) string {
+func patternText(p *matching.Pattern, negated bool) string { return partsText(p, celPlural, negated) }
+
+// partsText is patternText for what the name of the pattern is compared with.
+func partsText(p *matching.Pattern, name string, negated bool) string {
 	var parts []string
 	if !p.AnyRes {
-		parts = append(parts, fmt.Sprintf("%s == %q", celPlural, p.Res))
+		parts = append(parts, fmt.Sprintf("%s == %q", name, p.Res))
 	}
 	switch {
 	case !p.AnyGroup:

@@ -24,6 +24,7 @@ const (
 	celSub    = `request.?requestSubResource.orValue("")`
 	celGroup  = `request.requestResource.group`
 	celPlural = `request.requestResource.resource`
+	celKind   = `request.requestKind.kind.lowerAscii()`
 )
 
 // requestFields are the fields of a rule's request, as an admission policy says them. What a request does not name, its

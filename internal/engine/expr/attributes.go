@@ -1,10 +1,12 @@
 package expr
 
 import (
+	"math"
 	"slices"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -167,7 +169,15 @@ func (s *scan) compared(e, with ast.Expr) bool {
 		return true
 	}
 	a.constant, a.direct = append(a.constant, consts...), true
+	a.free = a.free || slices.ContainsFunc(consts, severalWhole)
 	return true
+}
+
+// severalWhole reports whether a constant equals several whole numbers: beyond 2^53 not every one of them is a double.
+// Then its values cannot be listed.
+func severalWhole(c ref.Val) bool {
+	d, ok := c.(types.Double)
+	return ok && !(math.Abs(float64(d)) < 1<<53)
 }
 
 // constants returns the value of a literal, or those of a list of literals.

@@ -58,6 +58,13 @@ func TestNarrow(t *testing.T) {
 		{`resource.spec.hostNetwork != true`, "", "", "", cannot},
 		{`resource.spec.count == 3`, "", "", "", "fieldSelector spec.count=3"},
 		{`resource.spec.count > 2`, "", "", "", cannot},
+		// Beyond 2^53 one double equals several whole numbers.
+		{`resource.spec.count == 9007199254740992.0`, "", "", "", cannot},
+		{`resource.spec.count != 9007199254740992.0`, "", "", "", cannot},
+		{`resource.spec.count in [-9007199254740994.0]`, "", "", "", cannot},
+		{`resource.spec.count == 9007199254740992.0`, "", "", "spec.count=9007199254740993", "no selector"},
+		{`resource.spec.count == 9007199254740992`, "", "", "", "fieldSelector spec.count=9007199254740992"},
+		{`resource.spec.count == 9007199254740991.0`, "", "", "", "fieldSelector spec.count=9007199254740991"},
 		{`resource.metadata.name == "x"`, "", "", "", "fieldSelector metadata.name=x"},
 		{`resource.metadata.name != "x"`, "", "", "", "fieldSelector metadata.name!=x"},
 		{`resource.metadata.name == "../x"`, "", "", "", "nothing"},

@@ -39,6 +39,15 @@ func NewType(name string, schema *spec.Schema) *Type {
 	return &Type{decl: decl.MaybeAssignTypeName(name)}
 }
 
+// RequestType returns the declared type of `request`, for those who ask which fields an expression can name.
+func RequestType() *apiservercel.DeclType { return requestType() }
+
+// ImpersonatedType returns the declared type of `impersonatedRequest`.
+func ImpersonatedType() *apiservercel.DeclType { return impersonatedType() }
+
+// NamespaceType returns the declared type of `namespaceObject`.
+func NamespaceType() *apiservercel.DeclType { return namespaceType() }
+
 func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField(name, t, true, nil, nil)
 }

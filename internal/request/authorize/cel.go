@@ -35,7 +35,14 @@ func (e *CELConditions) Evaluate(ctx context.Context, c authorizer.Condition, da
 	if err != nil {
 		return false, err
 	}
-	return program.Evaluate(ctx, requestOf(data), expr.Deny, FactsOf(ctx, data))
+	return Holds(ctx, program, requestOf(data), FactsOf(ctx, data))
+}
+
+// Holds evaluates a condition that came as text. If the request names no object, the condition is about the name of
+// each, as that of a rule is (PO-20).
+func Holds(ctx context.Context, program *expr.Program, req *expr.Request, facts *expr.Data) (bool, error) {
+	// The effect does not matter to conditions that come as text.
+	return expr.OfEach(program, req).Evaluate(ctx, req, expr.Deny, facts)
 }
 
 // Compile returns the program of an expression.

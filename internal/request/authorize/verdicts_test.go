@@ -412,6 +412,12 @@ func TestConditionsThatCameAsText(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, holds, err)
 		}
 	}
+	// PO-20: data without a name are about an object that has one.
+	for text, want := range map[string]bool{`request.name == "x"`: true, `request.name != "x"`: false, `request.name == ""`: false} {
+		if holds, err := e.Evaluate(t.Context(), of(expr.TypeCEL, text), namelessData{created("yes")}); err != nil || holds != want {
+			t.Errorf("%s: %v, %v", text, holds, err)
+		}
+	}
 	r := requestOf(userData{created("yes"), &user.DefaultInfo{Name: "edgar", UID: "u", Groups: []string{"g"}}})
 	if r.User != "edgar" || r.UID != "u" || !slices.Equal(r.Groups, []string{"g"}) || r.Verb != "create" || r.Resource != "configmaps" || r.Namespace != "hammer" || r.Name != "x" {
 		t.Errorf("%+v", r)
@@ -427,3 +433,7 @@ type userData struct {
 }
 
 func (u userData) GetUserInfo() user.Info { return u.u }
+
+type namelessData struct{ authorizer.ConditionsData }
+
+func (namelessData) GetName() string { return "" }

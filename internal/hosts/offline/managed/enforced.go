@@ -38,11 +38,14 @@ type Question struct {
 	Verb, Kind        string
 	Namespace, Name   string
 	Object, OldObject map[string]any
+	// unidentified is true if the user stands for callers of whom not everything is known.
+	unidentified bool
 }
 
 // Answer is what becomes of a request.
 type Answer struct {
-	// Decision is Allow, Deny, or Conditional if it depends on an object that the question does not have.
+	// Decision is Allow, Deny, or Conditional if it depends on what the question does not have: an object, or more
+	// about the caller.
 	Decision string
 	// Reason is what the caller would be told, and By the rules or objects of the policy that decided.
 	Reason string

@@ -23,8 +23,9 @@ type guard struct {
 	matcher   matchconditions.Matcher
 	validator validating.Validator
 	// chooses is true if the match looks at the object, judges if the rest does, and asksPlace if anything looks at the
-	// namespace.
-	chooses, judges, asksPlace bool
+	// namespace. asksCaller is true if anything but the match looks at the caller: knowing more about a caller, except
+	// that it is a cluster admin, does not end a match.
+	chooses, judges, asksPlace, asksCaller bool
 }
 
 func newGuard(p *admissionv1.ValidatingAdmissionPolicy) (*guard, error) {
@@ -69,26 +70,34 @@ func (g *guard) look() {
 	for _, text := range rest {
 		g.judges = g.judges || expr.MayRead(text, nil)
 		g.asksPlace = g.asksPlace || expr.MayReadNamespace(text, nil)
+		g.asksCaller = g.asksCaller || expr.MayReadCaller(text)
 	}
 }
 
 // admission asks the policies. A policy that matches and looks at what is not known does not decide.
 func (e *Enforced) admission(ctx context.Context, request *seen, reason string) (Answer, error) {
 	var open Answer
+	depends := func(g *guard) {
+		open.Decision, open.By = "Conditional", append(open.By, e.originOf(g))
+		open.Messages = append(open.Messages, g.message())
+	}
 	for _, g := range e.guards {
 		if !g.constrains(request) {
 			continue
 		}
 		if g.undecided(request) {
 			if match := g.matcher.Match(ctx, request.forMatch(), nil, e.rbac); match.Matches || match.Error != nil {
-				open.Decision, open.By = "Conditional", append(open.By, e.originOf(g))
-				open.Messages = append(open.Messages, g.message())
+				depends(g)
 			}
 			continue
 		}
 		result := g.validator.Validate(ctx, request.GetResource(), request.VersionedAttributes, nil, request.place, celconfig.RuntimeCELCostBudget, e.rbac)
 		for _, d := range result.Decisions {
 			if d.Action == validating.ActionDeny {
+				if request.unidentified && g.asksCaller {
+					depends(g)
+					break
+				}
 				return Answer{Decision: "Deny", Reason: d.Message, By: []string{e.originOf(g)}}, nil
 			}
 		}

@@ -28,6 +28,8 @@ type seen struct {
 	// place is the namespace, and somewhere is true if the request is in one that is not known.
 	place     *corev1.Namespace
 	somewhere bool
+	// unidentified is true if not everything is known of the caller.
+	unidentified bool
 }
 
 // complete fills in what a server fills in before admission, and what a question leaves out: the name and the namespace
@@ -81,7 +83,7 @@ func (e *Enforced) see(attrs authorizer.Attributes, at offline.Resource, q Quest
 	case operation == admission.Create:
 		old = nil
 	}
-	out := &seen{place: e.places[q.Namespace]}
+	out := &seen{place: e.places[q.Namespace], unidentified: q.unidentified}
 	if at.Body.Group == "" && at.Body.Kind == "Namespace" {
 		out.place = nil // a namespace is not in itself
 	} else {

@@ -10,7 +10,8 @@ import (
 )
 
 // WhoCan lists who can do something there: by RBAC, unless an admission policy refuses it, and under conditions if that
-// depends on the object. Whom a policy refuses whatever the object is, is left out.
+// depends on the object, or on what is not known of the caller: the other groups of a user, the names of the members of
+// a group. Whom a policy refuses whatever these are, is left out.
 func (e *Enforced) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	status, err := e.rbac.WhoCan(ctx, namespace, spec)
 	if err != nil || status.EvaluationError != "" && len(status.UserNames)+len(status.GroupNames) == 0 {
@@ -18,7 +19,7 @@ func (e *Enforced) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	}
 	out := authz.ResourceAccessReviewStatus{EvaluationError: status.EvaluationError, Incomplete: status.Incomplete, IncompleteReason: status.IncompleteReason}
 	judge := func(who user.Info, always *[]string, one authz.ConditionalSubject) error {
-		answer, err := e.Decide(ctx, Question{User: who, Verb: spec.Verb, Kind: spec.ResourceKind, Namespace: namespace, Name: spec.ResourceName})
+		answer, err := e.Decide(ctx, Question{User: who, Verb: spec.Verb, Kind: spec.ResourceKind, Namespace: namespace, Name: spec.ResourceName, unidentified: true})
 		switch {
 		case err != nil:
 			return err

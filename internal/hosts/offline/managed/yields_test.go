@@ -2,11 +2,13 @@ package managed
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
@@ -132,6 +134,47 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 		q := Question{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, Verb: "create", Kind: kind, Namespace: "team"}
 		if got, err := there.Decide(t.Context(), q); err != nil || got.Decision != want {
 			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+	}
+}
+
+// MC-2: a deny by kind, or by a plural that another group serves, too, holds for what is served only after compiling.
+func TestDeniesByKindOfWhatIsServedLater(t *testing.T) {
+	for kinds, want := range map[string]string{"Widget": "Deny", "widget": "Deny", "Widget.example.com": "Deny", "widgets": "Deny",
+		"Widget.example.org": "Allow", "Gadget": "Allow"} {
+		result, err := compiled(t, gives("master", "r", "{deny: true, verbs: [create], resourceKinds: ["+kinds+"]}"))
+		if err != nil || len(result.Impossible()) > 0 {
+			t.Fatalf("%s: %v, %v", kinds, err, result)
+		}
+		documents, err := manifests.Read([]string{"-"}, strings.NewReader(widgets+besides(`{apiGroups: [example.com], resources: [widgets], verbs: [create]}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := FromCompiled(result, documents, "master")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := Question{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, Verb: "create", Kind: "widgets.example.com", Namespace: "team"}
+		if got, err := there.Decide(t.Context(), q); err != nil || got.Decision != want {
+			t.Errorf("%s: %+v, %v, want %s", kinds, got, err, want)
+		}
+	}
+	// Its subresources have other bodies, and cannot be told.
+	if result, err := compiled(t, gives("master", "r", "{deny: true, verbs: [update], resourceKinds: [Widget/scale]}"), "master/r/0"); err != nil || !strings.Contains(result.Assessments[0].Text(), "subresources by a kind") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// MC-7: who-can lists, under conditions, whom a policy refuses only because not everything is known of the caller.
+func TestWhoCanAmongUnknownCallers(t *testing.T) {
+	grant := strings.Replace(besides(`{apiGroups: [""], resources: [configmaps], verbs: [create]}`), "kind: User, name: ann", "kind: Group, name: dev", 1)
+	for when, conditional := range map[string]bool{`!("oncall" in request.groups)`: true, `request.user != "ann"`: true, `request.namespace == "team"`: false} {
+		policy := strings.Replace(gives("master", "r", `{deny: true, verbs: [create], resourceKinds: [configmaps], when: '`+when+`'}`), "userNames: [ann]", `groupNames: [dev]`, 1)
+		_, there := both(t, policy+grant)
+		got, err := there.WhoCan(t.Context(), "team", authz.ResourceAccessReviewSpec{Verb: "create", ResourceKind: "configmaps"})
+		listed := slices.ContainsFunc(got.Conditional, func(s authz.ConditionalSubject) bool { return s.GroupName == "dev" && len(s.Conditions) > 0 })
+		if err != nil || listed != conditional || slices.Contains(got.GroupNames, "dev") {
+			t.Errorf("%s: %+v, %v", when, got, err)
 		}
 	}
 }

@@ -57,8 +57,7 @@ func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.C
 	case err != nil:
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
 	}
-	// The effect does not matter to conditions that come as text.
-	holds, err := program.Evaluate(ctx, c.set.request, expr.Deny, facts)
+	holds, err := authorize.Holds(ctx, program, c.set.request, facts)
 	if err != nil {
 		return authorizer.ConditionEvaluationResultError(err)
 	}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
@@ -289,6 +292,34 @@ func TestConditionsSeeTheRequest(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 		f.wantCalls(1, 0)
+	}
+}
+
+// PO-20, CA-17: if the request names no object, request.name in a webhook's condition is the name of each object.
+func TestConditionsSeeTheNameOfEachObject(t *testing.T) {
+	collection := authorizer.AttributesRecord{User: create().User, Verb: "deletecollection", APIVersion: "v1", Resource: "configmaps", Namespace: "n", ResourceRequest: true}
+	deleted := func(name string) authorizer.ConditionsData {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n"}}
+		return admission.NewAttributesRecord(nil, object, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "n", "",
+			corev1.SchemeGroupVersion.WithResource("configmaps"), "", admission.Delete, &metav1.DeleteOptions{}, false, create().User)
+	}
+	for _, tt := range []struct {
+		attrs      authorizer.AttributesRecord
+		data       authorizer.ConditionsData
+		deny, want string
+	}{
+		{collection, deleted("ledger"), `request.name == "ledger"`, "Deny"},
+		{collection, deleted("other"), `request.name == "ledger"`, "Allow"},
+		{collection, deleted("ledger"), `request.name != "ledger"`, "Allow"},
+		{create(), createOf("dev"), `request.name == "c"`, "Deny"},
+		{create(), createOf("dev"), `request.name != "c"`, "Allow"},
+	} {
+		f := newFixture(t)
+		f.answer(chainOf("", cond("d", reviewv1.EffectDeny, expr.TypeCEL, tt.deny), cond("a", reviewv1.EffectAllow, expr.TypeCEL, "true")))
+		d := f.ConditionsAwareAuthorize(t.Context(), tt.attrs)
+		if got, reason, err := f.EvaluateConditions(t.Context(), d, tt.data); finals[got] != tt.want {
+			t.Errorf("%s, deny %s: got %s (%s, %v), want %s", tt.attrs.Verb, tt.deny, finals[got], reason, err, tt.want)
+		}
 	}
 }
 
