@@ -23,8 +23,8 @@ import (
 type Tokens interface {
 	// Issue makes a token for the caller, found in the context. A dry run makes none, and fails for the same reasons.
 	Issue(ctx context.Context, spec access.NarrowedTokenSpec, dryRun bool) (access.NarrowedTokenStatus, error)
-	// Longest is how long a token lives at most.
-	Longest() time.Duration
+	// Longest is how long a token lives at most, whichever server has issued it.
+	Longest(ctx context.Context) (time.Duration, error)
 }
 
 // narrowedTokens answers who asks for a token. Nothing is stored.

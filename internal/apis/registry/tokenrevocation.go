@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
@@ -103,7 +104,12 @@ func (s *tokenRevocations) over(validation rest.ValidateObjectFunc) rest.Validat
 		if s.tokens == nil {
 			return apierrors.NewForbidden(s.kind.resource(), r.Name, fmt.Errorf("narrowed tokens are off"))
 		}
-		if until := r.Spec.IssuedBefore.Add(s.tokens.Longest()); time.Now().Before(until) {
+		longest, err := s.tokens.Longest(ctx)
+		if err != nil {
+			klog.ErrorS(err, "A revocation was not deleted, because it is not known how long a narrowed token can live")
+			return apierrors.NewServiceUnavailable("it is not known how long a token can live that it revokes: try again in a moment")
+		}
+		if until := r.Spec.IssuedBefore.Add(longest); time.Now().Before(until) {
 			return apierrors.NewForbidden(s.kind.resource(), r.Name, fmt.Errorf(
 				"tokens that it revokes may live until %s: it cannot be deleted before, and is deleted by itself then", until.UTC().Format(time.RFC3339)))
 		}

@@ -45,7 +45,9 @@ type issuer struct {
 }
 
 // Longest implements registry.Tokens.
-func (i *issuer) Longest() time.Duration { return i.longest }
+func (i *issuer) Longest(ctx context.Context) (time.Duration, error) {
+	return i.ledger.Longest(ctx, i.longest)
+}
 
 // Issue implements registry.Tokens.
 func (i *issuer) Issue(ctx context.Context, spec accessv1alpha1.NarrowedTokenSpec, dryRun bool) (status accessv1alpha1.NarrowedTokenStatus, err error) {

@@ -34,6 +34,10 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err := s.ledger.Trim(ctx, now); err != nil {
 		return fmt.Errorf("the list of tokens: %w", err)
 	}
+	longest, err := s.ledger.Longest(ctx, s.longest) // also of tokens of other servers, and of this one before a restart
+	if err != nil {
+		return fmt.Errorf("how long a token can live: %w", err)
+	}
 	objects, err := s.from.Objects(snapshot.TokenRevocations)
 	if err != nil {
 		return err
@@ -44,7 +48,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	}
 	for _, r := range snapshot.Of[*accessv1alpha1.TokenRevocation](objects) {
 		// A minute more: clocks of replicas differ.
-		if before := r.Spec.IssuedBefore; before == nil || now.Before(before.Add(s.longest+time.Minute)) {
+		if before := r.Spec.IssuedBefore; before == nil || now.Before(before.Add(longest+time.Minute)) {
 			continue
 		}
 		only := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q}}`, r.UID)

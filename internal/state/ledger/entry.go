@@ -41,6 +41,8 @@ type key struct {
 	// expires is when the token expires, and size is the size of the entry with its key in bytes.
 	expires int64
 	size    int
+	// entered is when the token was entered, which is when it was issued.
+	entered int64
 }
 
 // form is the end of a key: time of issue, expiry, size, id.
@@ -65,5 +67,6 @@ func (l *Ledger) parse(text string) (k key, ok bool) {
 	var id string
 	n, err := fmt.Sscanf(name, form, &when, &k.expires, &k.size, &id)
 	k.size += len(text)
+	k.entered = when / int64(time.Second)
 	return k, err == nil && n == 4
 }

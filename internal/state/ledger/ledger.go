@@ -47,6 +47,9 @@ type Ledger struct {
 	etcd Etcd
 	// issued is the prefix of the entries, and dropped that of the marks for dropped entries.
 	issued, dropped string
+	// longest is the key with the longest life of a token, and allowed is what this server knows to be in it.
+	longest string
+	allowed atomic.Int64
 	// written counts the bytes since the total was last checked, and looking is set during a check.
 	written atomic.Int64
 	looking atomic.Bool
@@ -54,7 +57,7 @@ type Ledger struct {
 
 // New returns a ledger. It does not connect yet.
 func New(etcd Etcd) *Ledger {
-	return &Ledger{etcd: etcd, issued: etcd.Below("tokens/issued"), dropped: etcd.Below("tokens/dropped")}
+	return &Ledger{etcd: etcd, issued: etcd.Below("tokens/issued"), dropped: etcd.Below("tokens/dropped"), longest: etcd.Below("tokens") + "longest"}
 }
 
 // Enter records a token. An error means that it may not be listed, and must not be issued.
@@ -75,6 +78,9 @@ func (l *Ledger) Enter(ctx context.Context, e Entry, now time.Time) error {
 	// If the caller disconnects, the write still completes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
+	if err := l.allow(ctx, client, time.Duration(e.Expires-e.Issued)*time.Second); err != nil {
+		return fmt.Errorf("how long a token can live: %w", err)
+	}
 	own := l.issued + ownerOf(e.User) + "/"
 	done, err := client.Txn(ctx).Then(clientv3.OpPut(at, string(sealed)), clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
 	if err != nil {

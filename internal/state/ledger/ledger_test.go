@@ -100,7 +100,7 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := p.client.Get(t.Context(), "/registry/proviso.dev/tokens/", clientv3.WithPrefix())
-	if err != nil || left.Count != 1 {
+	if err != nil || left.Count != 2 { // with the longest life
 		t.Errorf("%d keys are left: %v", left.Count, err)
 	}
 }
@@ -155,7 +155,7 @@ func TestLedgerIsBounded(t *testing.T) {
 	if err := servers[0].Trim(t.Context(), now.Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := p.client.Get(t.Context(), "/registry/proviso.dev/tokens/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || left.Count != 0 {
+	if left, err := p.client.Get(t.Context(), "/registry/proviso.dev/tokens/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || left.Count != 1 { // the longest life
 		t.Errorf("%d keys are left: %v", left.Count, err)
 	}
 }
@@ -181,5 +181,62 @@ func TestMarksAreBounded(t *testing.T) {
 	left, err := p.client.Get(t.Context(), l.dropped, clientv3.WithPrefix())
 	if err != nil || left.Count != 1 || !list(t, l, "7", now).Dropped {
 		t.Errorf("%d marks are left: %v", left.Count, err)
+	}
+}
+
+// TK-6: how long a token can live is what any server ever issued, whatever the one says that asks; what is not known is
+// an error, and then no token is issued.
+func TestLongest(t *testing.T) {
+	p := start(t)
+	longest := func(own, want time.Duration) {
+		t.Helper()
+		if got, err := New(p).Longest(t.Context(), own); err != nil || got != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	enter := func(l *Ledger, life time.Duration) error {
+		e := entry("mona", 1)
+		e.Issued, e.Expires = now.Unix(), now.Add(life).Unix()
+		return l.Enter(t.Context(), e, now)
+	}
+	longest(time.Hour, time.Hour)
+	week, day := New(p), New(p)
+	for _, l := range []*Ledger{day, week, day} {
+		life := 24 * time.Hour
+		if l == week {
+			life *= 7
+		}
+		if err := enter(l, life); err != nil {
+			t.Fatal(err)
+		}
+	}
+	longest(time.Hour, 7*24*time.Hour)
+	longest(30*24*time.Hour, 30*24*time.Hour)
+
+	// A release without the key has issued them.
+	if _, err := p.client.Delete(t.Context(), week.longest); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := New(p).Longest(t.Context(), time.Hour); err != nil || got < 7*24*time.Hour || got > 7*24*time.Hour+time.Minute {
+		t.Errorf("by what is listed: %s, %v", got, err)
+	}
+	if err := enter(New(p), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := week.Trim(t.Context(), now.Add(30*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := New(p).Longest(t.Context(), time.Hour); err != nil || got < 7*24*time.Hour {
+		t.Errorf("after they are over: %s, %v", got, err)
+	}
+
+	if _, err := p.client.Put(t.Context(), week.longest, "forever"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := New(p).Longest(t.Context(), time.Hour); err == nil {
+		t.Errorf("what cannot be read is %s", got)
+	}
+	if err := enter(New(p), time.Hour); err == nil {
+		t.Error("a token is issued while nobody knows how long one can live")
 	}
 }
