@@ -31,7 +31,8 @@ func NewRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show how to restore the policy of a revision or a time; with --yes, restore it",
 		Long: `Show what would change if the policy were restored to a revision of proviso history, or to a time: the objects to write and delete, then
 who gains, who loses and whose conditions change. With --yes, restore it, object by object, with your own rights. An object that changes
-in the meantime is not written. A rollback is a change like any other: it is recorded in the history and can be rolled back.
+in the meantime is not written. A rollback is a change like any other: it is recorded in the history and can be rolled back. Token
+revocations are not policy, and stay as they are.
 
 With -n, only the policy of one namespace is restored, and you need to read only that. With names of roles, only these and their bindings
 are restored. If the journal does not have the revision, the command fails.

@@ -28,7 +28,7 @@ func NewUndoCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show how to undo one policy change; with --yes, undo it",
 		Long: `Show what would change if one change of proviso history were undone and later changes were kept. Changes that depend on it are undone, too,
 and listed: later changes of the same roles, bindings and objects, and bindings of a role that would no longer exist. With --yes, undo
-it, with your own rights. To redo a change, undo the undo.
+it, with your own rights. To redo a change, undo the undo. A revocation of tokens cannot be undone.
 
 Exit code 0 if there is nothing to do or everything was done, 2 if something would change, 3 if the question could not be answered.`,
 		Example: `  # Who changed what?

@@ -11,8 +11,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // Parts are a policy as people write it: the roles and role bindings by themselves, and their containers empty. So each
@@ -82,8 +84,17 @@ type undone struct {
 	before, after *unstructured.Unstructured
 }
 
+// isRevocation reports whether a change is one of a revocation of tokens. These are in the journal, but are not policy:
+// they cannot be deleted while a token lives that they are about, and are over afterwards. There is nothing to restore.
+func isRevocation(e *journal.Entry) bool {
+	return e.Group == accessv1alpha1.GroupName && e.Resource == snapshot.TokenRevocations.Resource
+}
+
 // undoneBy are the parts that a change changed.
 func undoneBy(e *journal.Entry) (all []undone, err error) {
+	if isRevocation(e) {
+		return nil, nil
+	}
 	if e.TooLarge {
 		return nil, fmt.Errorf("the change of %s at revision %d was too large to be kept: nothing before it can be shown", e.Key(), e.At())
 	}
@@ -180,6 +191,9 @@ func Undo(now []manifests.Document, entries []journal.Entry, revision uint64) (t
 	first := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Revision == revision })
 	if first < 0 {
 		return nil, nil, fmt.Errorf("no change that you may see has revision %d; proviso history lists them", revision)
+	}
+	if isRevocation(&entries[first]) {
+		return nil, nil, fmt.Errorf("change %d revokes tokens, and a revocation cannot be undone: ask for a new token", revision)
 	}
 	of, err := undoneBy(&entries[first])
 	if err != nil {

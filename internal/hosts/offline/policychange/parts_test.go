@@ -1,6 +1,7 @@
 package policychange
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -220,5 +221,38 @@ userNames: [bob]`
 	then, _, err := Undo(documents(t, made+bound), entries, 5)
 	if err != nil || len(then) != 1 || then[0].Object.GetName() != "c" {
 		t.Errorf("%v\n%s", err, said(then))
+	}
+}
+
+// TR-15, TK-6: revocations of tokens are left as they are: those that were made since cannot be deleted, and those that
+// the server has deleted since are over. A change of one cannot be undone.
+func TestRevocationsStay(t *testing.T) {
+	revocation := func(name string) string {
+		return "apiVersion: access.proviso.dev/v1alpha1\nkind: TokenRevocation\nmetadata: {name: " + name + "}\nspec: {userNames: [mona]}"
+	}
+	of := func(name string, e journal.Entry) journal.Entry {
+		e.Group, e.Resource, e.Name = "access.proviso.dev", "tokenrevocations", name
+		return e
+	}
+	content := func(name string) json.RawMessage { return raw(t, documents(t, revocation(name))[0].Object.Object) }
+	entries := []journal.Entry{
+		{Revision: 5, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "unrelated", After: raw(t, roleNamed("unrelated", "get"))},
+		{Revision: 6, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "r", Before: raw(t, roleNamed("r", "get")), After: raw(t, roleNamed("r", "list"))},
+		of("new", journal.Entry{Revision: 7, Verb: journal.Create, After: content("new")}),
+		of("swept", journal.Entry{Revision: 8, Verb: journal.Delete, Before: content("swept")}),
+		of("large", journal.Entry{Revision: 9, Verb: journal.Create, TooLarge: true}),
+	}
+	now := Parts(append(documents(t, revocation("new")+"\n---\n"+revocation("large")), manifests.Of(&unstructured.Unstructured{Object: roleNamed("r", "list")})))
+	then, err := PartsAsOf(now, entries, 5, Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(Steps(now, then)); got != "[update ClusterRole.rbac.authorization.k8s.io r]" {
+		t.Error(got)
+	}
+	for revision := range uint64(3) {
+		if _, _, err := Undo(now, entries, 7+revision); err == nil || !strings.Contains(err.Error(), "a revocation cannot be undone") {
+			t.Errorf("undo %d: %v", 7+revision, err)
+		}
 	}
 }
