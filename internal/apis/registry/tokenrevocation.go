@@ -19,6 +19,7 @@ import (
 	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
@@ -67,6 +68,7 @@ type tokenRevocations struct {
 // Create revokes. A caller with a narrowed token needs no right, and can revoke that token, once.
 func (s *tokenRevocations) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	if token := requestctx.TokenOf(ctx); token != nil {
+		ctx = journal.OwnToken(ctx)
 		r := cast[*access.TokenRevocation](obj)
 		if r == nil || !slices.Equal(r.Spec.TokenIDs, []string{token.Payload.ID}) || len(r.Spec.UserNames) > 0 {
 			return nil, apierrors.NewForbidden(access.Resource("tokenrevocations"), "", fmt.Errorf("a narrowed token can revoke itself only: give spec.tokenIDs [%s]", token.Payload.ID))

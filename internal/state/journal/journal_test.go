@@ -279,3 +279,54 @@ func noise(n int) string {
 	}
 	return out.String()
 }
+
+// asIs is a converter of objects that have their version.
+type asIs struct{}
+
+func (asIs) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+// TR-15, TK-6: what a user can do to revocations without any right does not push the policy out of the journal; what
+// others do is in it, and so is what only looks like it.
+func TestRevocationsDisplaceNothing(t *testing.T) {
+	client := etcdtest.Client(t)
+	j := New(Config{Connect: func() (*clientv3.Client, error) { return client, nil }, Prefix: "/registry", Entries: 100})
+	mona := request.WithUser(t.Context(), &user.DefaultInfo{Name: "mona"})
+	server := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	want := 0
+	for _, test := range []struct {
+		name             string
+		resource         schema.GroupResource
+		ctx              context.Context
+		created, deleted int
+	}{
+		{"an admin revokes", revocations, mona, 1, 1},
+		{"a token revokes itself", revocations, OwnToken(mona), 0, 0},
+		{"the server", revocations, server, 0, 0},
+		{"who impersonates it", revocations, Impersonated(server), 1, 1},
+		{"another kind", schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, OwnToken(mona), 1, 1},
+		{"another kind, the server", schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, server, 0, 1},
+	} {
+		inner := &stored{version: 100}
+		s := j.Around(asIs{})(test.resource, &storagebackend.ConfigForResource{}, inner)
+		count := func(what string, more int) {
+			t.Helper()
+			want += more
+			if records, unreadable, err := j.Records(t.Context()); err != nil || unreadable > 0 || len(records) != want {
+				t.Errorf("%s: %s: %d entries, want %d: %v", test.name, what, len(records), want, err)
+				want = len(records)
+			}
+		}
+		if err := s.Create(test.ctx, "k", role("get"), &rbacv1.Role{}, 0); err != nil {
+			t.Fatal(err)
+		}
+		count("create", test.created)
+		checked := false
+		check := func(context.Context, runtime.Object) error { checked = true; return nil }
+		if err := s.Delete(test.ctx, "k", &rbacv1.Role{}, nil, check, nil, storage.DeleteOptions{}); err != nil || !checked {
+			t.Fatal(err, checked)
+		}
+		count("delete", test.deleted)
+	}
+}

@@ -28,6 +28,10 @@ type Converter interface {
 	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
+// revocations are changed by users without any right, and by the server when they are over. Such changes are not in the
+// journal, since they would displace policy in it.
+var revocations = schema.GroupResource{Group: "access.proviso.dev", Resource: "tokenrevocations"}
+
 // kept are the resources whose changes are journaled, with the version in which people write them: those that grant and
 // deny, and those that configure auditing.
 var kept = map[schema.GroupResource]string{
@@ -43,7 +47,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "policy.proviso.dev", Resource: "namespaceauditsinks"}:        "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
-	{Group: "access.proviso.dev", Resource: "tokenrevocations"}:           "v1alpha1",
+	revocations: "v1alpha1",
 }
 
 // Around journals the writes to a resource; other resources are not wrapped.
@@ -167,7 +171,7 @@ func (c *change) end(ctx context.Context, made runtime.Object, err error) error 
 // Create implements storage.Interface.
 func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	c := s.change(ctx, Create)
-	if isServer(ctx) {
+	if isServer(ctx) || s.aside(ctx) {
 		return s.Interface.Create(ctx, key, obj, out, ttl) // no user has changed what comes with the release
 	}
 	if err := c.begin(ctx, nil, obj); err != nil {
@@ -180,6 +184,9 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 // and the log says what the journal lacks.
 func (s *store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	if s.aside(ctx) {
+		return s.Interface.Delete(ctx, key, out, preconditions, validate, cached, opts)
+	}
 	c := s.change(ctx, Delete)
 	err := s.Interface.Delete(ctx, key, out, preconditions, func(ctx context.Context, obj runtime.Object) error {
 		if validate != nil {
@@ -218,6 +225,21 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return out, ttl, c.refused
 	}, cached)
 	return c.end(ctx, destination, err)
+}
+
+// aside reports whether a change of a revocation costs no right: a token revokes itself, or the server deletes what is
+// over.
+func (s *store) aside(ctx context.Context) bool {
+	own, _ := ctx.Value(ownTokenKey{}).(bool)
+	return s.resource == revocations && (own || isServer(ctx))
+}
+
+// ownTokenKey is a context key for the same reason as impersonatedKey.
+type ownTokenKey struct{}
+
+// OwnToken marks the request by which a token revokes itself.
+func OwnToken(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownTokenKey{}, true)
 }
 
 // impersonatedKey is a context key because the journal does not know requests: the storage only passes it a context.
