@@ -22,8 +22,8 @@ import (
 )
 
 // Dump reads from a cluster everything that ReadFiles reads: the policy objects, and what is served. It contains no
-// secrets: managed fields, what kubectl applied last, and the addresses of audit sinks are left out. If something may
-// not be read, nothing is returned: half a policy is not a policy.
+// secrets: managed fields, what kubectl applied last, the addresses of audit sinks and access requests are left out. If
+// something may not be read, nothing is returned: half a policy is not a policy.
 func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	return new(Held).Dump(ctx, config)
 }
@@ -74,7 +74,7 @@ func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces [
 	if len(h.kinds) > 0 && has[authz.SchemeGroupVersion.WithResource("subjectaccessreviews")] {
 		now = asked.revision(ctx)
 	}
-	kinds := slices.DeleteFunc(snapshot.Kinds(), func(kind snapshot.Kind) bool { return !has[kind.GroupVersionResource] })
+	kinds := slices.DeleteFunc(snapshot.Kinds(), func(kind snapshot.Kind) bool { return !dumped(kind) || !has[kind.GroupVersionResource] })
 	results, errs := make([][]*unstructured.Unstructured, len(kinds)), make([]error, len(kinds))
 	var some sync.WaitGroup
 	turns := make(chan struct{}, dumpers)
@@ -110,6 +110,9 @@ func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces [
 	}
 	return all, unseen, nil
 }
+
+// dumped reports whether a dump has a kind. Access requests are not policy, and name persons and their reasons (TM-10).
+func dumped(kind snapshot.Kind) bool { return kind != snapshot.AccessRequests }
 
 // refusal reports whether the error is a refusal.
 func refusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
