@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/test/etcdtest"
 )
 
@@ -328,5 +329,22 @@ func TestRevocationsDisplaceNothing(t *testing.T) {
 			t.Fatal(err, checked)
 		}
 		count("delete", test.deleted)
+	}
+}
+
+// TR-15, TM-9: every kind that policy is made of is journaled, in the version in which it is read.
+func TestEveryKindOfPolicyIsKept(t *testing.T) {
+	for _, kind := range snapshot.Kinds() {
+		version, is := kept[kind.GroupResource()]
+		switch kind {
+		case snapshot.Namespaces, snapshot.Definitions, snapshot.AccessRequests: // not policy (TM-10)
+			if is {
+				t.Errorf("%s are journaled", kind.GroupResource())
+			}
+		default:
+			if version != kind.Version {
+				t.Errorf("%s: version %q, want %q", kind.GroupResource(), version, kind.Version)
+			}
+		}
 	}
 }

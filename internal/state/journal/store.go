@@ -33,7 +33,7 @@ type Converter interface {
 var revocations = schema.GroupResource{Group: "access.proviso.dev", Resource: "tokenrevocations"}
 
 // kept are the resources whose changes are journaled, with the version in which people write them: those that grant and
-// deny, and those that configure auditing.
+// deny, those by which rights can be asked for, and those that configure auditing.
 var kept = map[schema.GroupResource]string{
 	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               "v1",
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        "v1",
@@ -45,6 +45,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "policy.proviso.dev", Resource: "protectedattributes"}:        "v1alpha1",
 	{Group: "policy.proviso.dev", Resource: "clusterprotectedattributes"}: "v1alpha1",
 	{Group: "policy.proviso.dev", Resource: "namespaceauditsinks"}:        "v1alpha1",
+	{Group: "access.proviso.dev", Resource: "accessrules"}:                "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
 	revocations: "v1alpha1",

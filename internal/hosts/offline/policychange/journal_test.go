@@ -135,6 +135,7 @@ func TestSteps(t *testing.T) {
 	binding := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a","resourceVersion":"7"}}`)
 	role := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r","namespace":"a"}}`)
 	other := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a"},"roleRef":{"name":"other"}}`)
+	rule := object(`{"apiVersion":"access.proviso.dev/v1alpha1","kind":"AccessRule","metadata":{"name":"on-call"}}`)
 	bindings := func(policyOf, text string) manifests.Document {
 		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"` + policyOf + `","namespace":"a"},"policyRef":{"namespace":"` + policyOf + `"},"roleBindings":` + text + `}`)
 	}
@@ -144,6 +145,8 @@ func TestSteps(t *testing.T) {
 		want             string
 	}{
 		{"an object", []manifests.Document{binding}, []manifests.Document{binding, role}, nil, "create Role.rbac.authorization.k8s.io a/r; update RoleBinding.rbac.authorization.k8s.io a/b"},
+		{"a rule by which a role is asked for", nil, []manifests.Document{rule, role}, nil, "create Role.rbac.authorization.k8s.io a/r; create AccessRule.access.proviso.dev on-call"},
+		{"deletions of them", []manifests.Document{rule, role}, nil, []manifests.Document{role, rule}, "delete AccessRule.access.proviso.dev on-call; delete Role.rbac.authorization.k8s.io a/r"},
 		{"deletions", []manifests.Document{binding, role}, nil, []manifests.Document{role, binding}, "delete RoleBinding.rbac.authorization.k8s.io a/b; delete Role.rbac.authorization.k8s.io a/r"},
 		{"inside a container", []manifests.Document{policy(`{"x":{"rules":[1]},"y":{},"z":{}}`)}, []manifests.Document{policy(`{"x":{"rules":[2]},"y":{},"w":{}}`)}, nil,
 			"create Role.authorization.proviso.dev a/w; update Role.authorization.proviso.dev a/x; delete Role.authorization.proviso.dev a/z"},

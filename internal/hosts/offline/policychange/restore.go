@@ -214,9 +214,9 @@ func asView(object, container *unstructured.Unstructured) {
 	}
 }
 
-// rankOf puts roles before what binds them.
+// rankOf puts roles before what binds them, or lets users ask for them.
 func rankOf(object *unstructured.Unstructured) int {
-	if strings.Contains(object.GetKind(), "Binding") {
+	if strings.Contains(object.GetKind(), "Binding") || object.GetKind() == kindOf(snapshot.AccessRules) {
 		return 2
 	}
 	return 1
