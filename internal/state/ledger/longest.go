@@ -9,11 +9,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// The longest life of all tokens that were ever issued is in etcd, and only grows. A limit of the server that judges says
-// nothing about tokens that another server has issued, or this one before it was restarted with a smaller limit.
+// The longest life of all tokens that were ever issued is in etcd, and only grows. The limit of one server says nothing
+// about tokens that another server has issued, or this one before it was restarted with a smaller limit.
 
-// Longest returns how long a token can live that was issued by any server on this etcd: at least as long as own, which is
-// the limit of this server. It is an error if that is not known.
+// Longest returns how long a token can live that was issued by any server on this etcd: at least as long as own, which
+// is the limit of this server. It is an error if that is not known.
 func (l *Ledger) Longest(ctx context.Context, own time.Duration) (time.Duration, error) {
 	client, err := l.etcd.Client()
 	if err != nil {

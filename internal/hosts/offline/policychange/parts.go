@@ -92,7 +92,8 @@ type undone struct {
 	before, after *unstructured.Unstructured
 }
 
-// isRevocation reports whether a change is one of a revocation of tokens.
+// isRevocation reports whether a change is one of a revocation of tokens. These are in the journal, but are not policy:
+// they cannot be deleted while a token lives that they are about, and are over afterwards. There is nothing to restore.
 func isRevocation(e *journal.Entry) bool {
 	return e.Group == accessv1alpha1.GroupName && e.Resource == snapshot.TokenRevocations.Resource
 }

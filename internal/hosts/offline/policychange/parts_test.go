@@ -148,8 +148,8 @@ func TestUndoTakesBindingsAlong(t *testing.T) {
 	}
 }
 
-// TR-15, TR-20, TM-1: a binding of Policy to a ClusterRole, with an end, goes back exactly: it binds no role of Policy of
-// the same name, and the plan says who gains by it.
+// TR-15, TR-20, TM-1: a binding of Policy to a ClusterRole, with an end, goes back exactly: it does not bind a role of
+// Policy with the same name, and the plan says who gains by it.
 func TestBindingsOfClusterRolesGoBack(t *testing.T) {
 	const stored = `{roleName: r, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}, notAfter: "2997-01-01T00:00:00Z", userNames: [bob]}`
 	const want = "authorization.proviso.dev/v1alpha1 RoleBinding shop/b map[apiGroup:rbac.authorization.k8s.io kind:ClusterRole name:r] <nil> 2997-01-01T00:00:00Z"
