@@ -36,7 +36,7 @@ const (
 kind: AccessRequest
 metadata: {name: one, namespace: prod, creationTimestamp: "2996-01-01T00:00:00Z"}
 spec: {ruleRef: {name: on-call}, durationSeconds: 600, requester: {username: bob}}`
-	revocation = `apiVersion: access.proviso.dev/v1alpha1
+	tokensRevoked = `apiVersion: access.proviso.dev/v1alpha1
 kind: TokenRevocation
 metadata: {name: lost}
 spec: {userNames: [bob]}`
@@ -65,7 +65,7 @@ func TestPlanSaysWhatItDoesNotCompare(t *testing.T) {
 		"an access request, as people write it": {"", strings.NewReplacer(`, creationTimestamp: "2996-01-01T00:00:00Z"`, "", ", requester: {username: bob}", "").Replace(accessRequest), "AccessRequest prod/one is new: the user who creates it may get what it asks for by AccessRule on-call",
 			"AccessRequest prod/one changes: what the user who creates it gets by AccessRule on-call may change", "AccessRequest prod/one ends: the user who creates it may lose what it grants by AccessRule on-call"},
 		"an access request that has ended": {"", ended, "", "", ""},
-		"a token revocation": {"", revocation, "TokenRevocation lost is new: the narrowed tokens that it revokes no longer count",
+		"a token revocation": {"", tokensRevoked, "TokenRevocation lost is new: the narrowed tokens that it revokes no longer count",
 			"TokenRevocation lost changes: which narrowed tokens count may change", "TokenRevocation lost is gone: the narrowed tokens that it revoked count again until they expire"},
 		"a sink that nothing waits for": {fmt.Sprintf(accessRule, "namespaces: [prod]"), auditSink, "", "", ""},
 		"a sink that a rule waits for": {waits, auditSink, "AuditSink watch is new: requests of bob by AccessRule on-call wait for it, and may become active",
