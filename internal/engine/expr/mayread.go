@@ -26,10 +26,10 @@ func MayRead(source string, field []string) bool { return reads{objectNames, fie
 // MayReadNamespace is MayRead for a field of the namespace that the object is in.
 func MayReadNamespace(source string, field []string) bool { return reads{placeNames, field}.in(source) }
 
-// MayReadCaller reports whether an expression of an admission policy may depend on who the caller is or what else they
-// may do.
+// MayReadCaller reports whether an expression of an admission policy may depend on who the caller is. What else the
+// caller may do is not part of that.
 func MayReadCaller(source string) bool {
-	return reads{[]string{varRequest}, []string{"userInfo"}}.in(source) || reads{[]string{"authorizer"}, nil}.in(source)
+	return reads{[]string{varRequest}, []string{"userInfo"}}.in(source)
 }
 
 // reads looks for a field in some variables.

@@ -23,8 +23,8 @@ type guard struct {
 	matcher   matchconditions.Matcher
 	validator validating.Validator
 	// chooses is true if the match looks at the object, judges if the rest does, and asksPlace if anything looks at the
-	// namespace. asksCaller is true if anything but the match looks at the caller: knowing more about a caller, except
-	// that it is a cluster admin, does not end a match.
+	// namespace. asksCaller is true if anything but the match looks at who the caller is: knowing more about a caller,
+	// except that it is a cluster admin, does not end a match. Who holds what frees a caller is listed as such.
 	chooses, judges, asksPlace, asksCaller bool
 }
 
