@@ -171,7 +171,7 @@ func writeToken(file string, out io.Writer, token string) error {
 	return writePrivate(file, []byte(token+"\n"))
 }
 
-// writePrivate writes the file of --out such that only its owner can read it, whoever could read the old one. A device
+// writePrivate writes the file of --out so only its owner can read it, even if others could read the old one. A device
 // or a pipe would be replaced, too, so it is refused.
 func writePrivate(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {

@@ -21,8 +21,8 @@ import (
 // while a token lives that they are about, and are over afterwards. So there is no way back, and nothing to restore.
 const revocation = "TokenRevocation." + accessv1alpha1.GroupName
 
-// Parts are a policy as people write it, without revocations of tokens: the roles and role bindings by themselves, and their containers empty. So each
-// can be taken back alone, and a user who may not read the containers has the same.
+// Parts are a policy as people write it, without revocations of tokens: the roles and role bindings by themselves, and
+// their containers empty. So each can be taken back alone, and a user who may not read the containers has the same.
 func Parts(documents []manifests.Document) (parts []manifests.Document) {
 	for _, d := range documents {
 		parts = append(parts, partsOf(d)...)
