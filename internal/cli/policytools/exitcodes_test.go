@@ -21,7 +21,7 @@ import (
 var (
 	exitCodeHelp = regexp.MustCompile(`(?m)^Exit code.*$`)
 	exitCodeIn   = regexp.MustCompile(`\b[0-3]\b`)
-	exitCodeOne  = regexp.MustCompile("(?m)^\\| 1 \\| no \\| (.*): it failed \\|$")
+	exitCodeOne  = regexp.MustCompile(`(?m)^\| 1 \| no \| (.*): it failed \|$`)
 	exitCodeWord = regexp.MustCompile("`([^`]+)`")
 	exitCodeRow  = regexp.MustCompile("(?m)^\\| `(proviso [^`]+)` \\|(.*)\\|(.*)\\|(.*)\\|(.*)\\|$")
 )
