@@ -1,7 +1,6 @@
 package hiddenfield
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"reflect"
@@ -16,9 +15,6 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
-
-// lastApplied is where kubectl keeps what it applied.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 var errNoObject = errors.New("what is to be shown is not an object")
 
@@ -133,34 +129,11 @@ func (s Set) showMetadata(o runtime.Object, memo *Memo) error {
 	}
 	annotations := maps.Clone(m.GetAnnotations())
 	if text, ok := annotations[lastApplied]; ok {
-		s.showApplied(annotations, text)
+		annotations[lastApplied] = s.shownApplied(text)
 	}
 	maps.Copy(annotations, memo.mark)
 	m.SetAnnotations(annotations)
 	return nil
-}
-
-// showApplied shows what is not hidden of what kubectl applied. If it cannot be read, nothing is shown.
-func (s Set) showApplied(annotations map[string]string, text string) {
-	content, err := decode([]byte(text))
-	if err != nil {
-		delete(annotations, lastApplied)
-		return
-	}
-	for _, f := range s {
-		for _, at := range spellings(f.Field) { // a client has written what was applied
-			content = withoutAny(content, at, f.Keys)
-		}
-	}
-	shown, err := json.Marshal(content)
-	if err != nil {
-		delete(annotations, lastApplied)
-		return
-	}
-	if strings.HasSuffix(text, "\n") {
-		shown = append(shown, '\n')
-	}
-	annotations[lastApplied] = string(shown)
 }
 
 // Unmark removes the annotation that names hidden fields from an object that is about to be stored.
