@@ -72,6 +72,9 @@ func (s *sight) check() error {
 	if err := s.checkVersion(); err != nil {
 		return err
 	}
+	if err := s.checkScale(); err != nil {
+		return err
+	}
 	if !verbs.Selects(s.attrs.GetVerb()) {
 		return nil
 	}
@@ -109,6 +112,22 @@ func (s *sight) checkVersion() error {
 	}
 	if err != nil {
 		return apierrors.NewForbidden(resource, s.attrs.GetName(), err)
+	}
+	return nil
+}
+
+// checkScale refuses to write a Scale that is made of a hidden field, as one may be that a definition got later: the
+// response shows it.
+func (s *sight) checkScale() error {
+	if s.attrs.GetSubresource() != "scale" || !verbs.IsWrite(s.attrs.GetVerb()) {
+		return nil
+	}
+	resource := resourceOf(s.attrs)
+	shown := s.holder.Snapshot.Fields.ShownInScale(fieldperm.Resource{Group: resource.Group, Resource: resource.Resource})
+	for _, h := range s.fields {
+		if h.Field.OverlapsAny(shown) {
+			return apierrors.NewForbidden(resource, s.attrs.GetName(), fmt.Errorf("its scale shows the field %s, which is hidden from you: writing it takes %s (%s)", h.Field, h.Verb(), h.Source))
+		}
 	}
 	return nil
 }
