@@ -154,3 +154,28 @@ func appliedIn(t *testing.T, body string) string {
 	}
 	return object.Annotations[appliedKey]
 }
+
+// HF-2: what kubectl applied in another version has its fields in other places, and is not shown.
+func TestWhatWasAppliedInAnotherVersion(t *testing.T) {
+	f, _ := hiding(t)
+	f.namespace(t, "applied-elsewhere")
+	f.apply(t, fieldsGroup+"/metrics", fmt.Sprintf(hidingRules, "metrics", "horizontalpodautoscalers.autoscaling", ".spec.metrics", "metrics", "Nothing"))
+	defer f.admin(t, http.MethodDelete, fieldsGroup+"/metrics", jsonBody, "")
+	f.grant(t, "scaled", []string{"autoscaling"}, []string{"horizontalpodautoscalers"}, "get", "list", "watch", "patch")
+	for version, fields := range map[string]string{"v1": `"targetCPUUtilizationPercentage":77`, "v2": `"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":77}}}]`} {
+		at := "/apis/autoscaling/" + version + "/namespaces/applied-elsewhere/horizontalpodautoscalers"
+		f.admin(t, http.MethodPost, at, jsonBody, clientApplied(t, fmt.Sprintf(`{"apiVersion":"autoscaling/%s","kind":"HorizontalPodAutoscaler","metadata":{"name":%[1]q},"spec":{%[2]s,"maxReplicas":5,"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`, version, fields)))
+		f.settled(t, "the hidden metrics", func() bool {
+			return strings.Contains(f.as(t, "scaled", http.MethodGet, at+"/"+version, jsonBody, "").warning, ".spec.metrics")
+		})
+		for what, got := range map[string]answer{
+			"get": f.as(t, "scaled", http.MethodGet, at+"/"+version, jsonBody, ""), "list": f.as(t, "scaled", http.MethodGet, at, jsonBody, ""),
+			"patch": f.as(t, "scaled", http.MethodPatch, strings.Replace(at, "/v1/", "/v2/", 1)+"/"+version, mergePatch, `{"metadata":{"labels":{"a":"b"}}}`),
+		} {
+			text, _ := json.Marshal(got.body)
+			if got.code != 200 || strings.Contains(string(text), "77") || !strings.Contains(string(text), appliedKey) || version == "v2" && what == "get" && !strings.Contains(string(text), `\"maxReplicas\":5`) {
+				t.Errorf("%s of what was applied in %s: %d %s", what, version, got.code, text)
+			}
+		}
+	}
+}

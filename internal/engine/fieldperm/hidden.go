@@ -18,6 +18,8 @@ type Hidden struct {
 	Field Path
 	// Keys shows the keys of a map, with empty values.
 	Keys bool
+	// APIVersion is the version of the objects that have the field there; empty if all versions have.
+	APIVersion string
 	// Exclusive is true if the general right to write the object does not cover the field.
 	Exclusive bool
 }

@@ -16,11 +16,11 @@ import (
 // copy. The outcome must not reveal whether what is written equals what is stored: a conflict could, and so could the
 // managers of the annotation, or whether the object changes.
 
-// shownApplied shows what is not hidden of what kubectl applied. If it cannot be read, it is shown as empty: everyone
-// may know that there is an annotation.
+// shownApplied shows what is not hidden of what kubectl applied. If it cannot be read, or is in another version, it is
+// shown as empty: everyone may know that there is an annotation.
 func (s Set) shownApplied(text string) string {
 	content, err := decode([]byte(text))
-	if err != nil {
+	if err != nil || len(s.elsewhere(content)) > 0 {
 		return ""
 	}
 	shown, err := json.Marshal(s.withoutSpelled(content))
@@ -50,7 +50,15 @@ func (s Set) saidIn(text string) Set {
 		return s
 	}
 	return slices.DeleteFunc(slices.Clone(s), func(f fieldperm.Hidden) bool {
-		return reflect.DeepEqual(content, Set{f}.withoutSpelled(content))
+		one := Set{f}
+		return len(one.elsewhere(content)) == 0 && reflect.DeepEqual(content, one.withoutSpelled(content))
+	})
+}
+
+// elsewhere lists the fields that what a client has written may have in other places, since it is in another version.
+func (s Set) elsewhere(content map[string]any) Set {
+	return slices.DeleteFunc(slices.Clone(s), func(f fieldperm.Hidden) bool {
+		return f.APIVersion == "" || f.APIVersion == content["apiVersion"]
 	})
 }
 

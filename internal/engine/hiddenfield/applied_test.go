@@ -2,6 +2,7 @@ package hiddenfield
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,26 @@ func TestUnreadableIsShownAsEmpty(t *testing.T) {
 	}
 	if text, ok := shown.(*corev1.Secret).Annotations[lastApplied]; !ok || text != "" {
 		t.Errorf("%v %q", ok, text)
+	}
+}
+
+// HF-2: what was applied in another version than that of the fields is not shown: it may have them in other places.
+func TestAppliedInAnotherVersion(t *testing.T) {
+	set := hidden(t, false, ".data").In("example.com/v2")
+	for text, want := range map[string]string{
+		`{"apiVersion":"example.com/v2","data":{"a":"secret"},"x":"y"}`: `{"apiVersion":"example.com/v2","x":"y"}`,
+		`{"apiVersion":"example.com/v1","stuff":{"a":"secret"}}`:        "",
+		`{"stuff":{"a":"secret"}}`:                                      "",
+	} {
+		if got := set.shownApplied(text); got != want {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+		if said := len(set.saidIn(text)); said != 1 {
+			t.Errorf("%s says something about %d fields", text, said)
+		}
+		if got, ok := set.Replace([]byte(`{"kind":"X","metadata":{"annotations":{"`+lastApplied+`":`+strconv.Quote(text)+`}}}`), "X"); !ok || strings.Contains(string(got), "secret") {
+			t.Errorf("%s is replaced by %s", text, got)
+		}
 	}
 }
 

@@ -21,6 +21,15 @@ var errNoObject = errors.New("what is to be shown is not an object")
 // Set is the fields that are hidden from a reader.
 type Set []fieldperm.Hidden
 
+// In returns the same fields, which are in these places only in one version of the objects.
+func (s Set) In(apiVersion string) Set {
+	all := slices.Clone(s)
+	for i := range all {
+		all[i].APIVersion = apiVersion
+	}
+	return all
+}
+
 // Names lists the fields, as the annotation does.
 func (s Set) Names() string {
 	var names []string
