@@ -117,7 +117,7 @@ func TestSinksRedact(t *testing.T) {
 	safe := func(name, more string) string {
 		return `{"apiVersion":"example.com/v1","kind":"Safe","metadata":{"name":"` + name + `"` + more + `},"spec":{"color":"topsecret","size":"visible"}}`
 	}
-	f.admin(t, http.MethodPost, safes, jsonBody, safe("s", `,"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"color\":\"topsecret\"}}"}`))
+	f.admin(t, http.MethodPost, safes, jsonBody, safe("s", `,"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"example.com/v1\",\"spec\":{\"color\":\"topsecret\"}}"}`))
 	f.admin(t, http.MethodPatch, safes+"/s", mergePatch, `{"spec":{"color":"topsecret"}}`)
 	f.admin(t, http.MethodGet, safes, jsonBody, "")
 	f.as(t, "admin", http.MethodGet, safes+"?as=table", "application/json;as=Table;g=meta.k8s.io;v=v1", "")
@@ -137,7 +137,7 @@ func TestSinksRedact(t *testing.T) {
 	}
 	for name, r := range map[string]*receiver{"by name": byName, "by path": byPath} {
 		create := r.of("create", "/safes")
-		if len(create) != 2 || !strings.Contains(string(create[0].RequestObject), `"color":"REDACTED","size":"visible"`) || !strings.Contains(string(create[0].ResponseObject), `{\"spec\":{\"color\":\"REDACTED\"}}`) ||
+		if len(create) != 2 || !strings.Contains(string(create[0].RequestObject), `"color":"REDACTED","size":"visible"`) || !strings.Contains(string(create[0].ResponseObject), `\"spec\":{\"color\":\"REDACTED\"}}`) ||
 			!strings.Contains(create[0].Annotations["audit.proviso.dev/redacted"], ".spec.color") {
 			t.Errorf("%s: creates %+v", name, create)
 		}

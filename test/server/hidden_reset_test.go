@@ -13,6 +13,9 @@ func TestResetOfManagersTellsNothing(t *testing.T) {
 	f, _ := hiding(t)
 	f.namespace(t, "reset")
 	for i, k := range hiddenKinds {
+		if k.status != nil {
+			continue // an apply of the object does not set its status
+		}
 		path, name := fmt.Sprintf(k.path, "reset"), fmt.Sprint("x", i)
 		f.admin(t, http.MethodPost, path+"?fieldManager=admin", jsonBody, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},%s}`, k.api, k.kind, name, k.body("b25l")))
 		const reset = `{"metadata":{"managedFields":[{}]}}`

@@ -51,7 +51,7 @@ func hiding(t *testing.T) (*fieldWorld, *instance) {
 	f := &fieldWorld{s: s, clients: map[string]*http.Client{}}
 	f.apply(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/safes.example.com", safes)
 	for _, p := range [][4]string{
-		{"secretdata", "secrets", ".data", "Nothing"}, {"mapdata", "configmaps", ".data", "Keys"}, {"env", "pods", ".spec.containers[].env[].value", "Nothing"},
+		{"secretdata", "secrets", ".data", "Nothing"}, {"mapdata", "configmaps", ".data", "Keys"}, {"env", "pods", ".spec.containers[].env[].value", "Nothing"}, {"succeeded", "jobs.batch", ".status.succeeded", "Nothing"},
 	} {
 		f.apply(t, fieldsGroup+"/"+p[0], fmt.Sprintf(hidingRules, p[0], p[1], p[2], p[0], p[3]))
 	}
@@ -62,7 +62,8 @@ func hiding(t *testing.T) (*fieldWorld, *instance) {
 		f.apply(t, fieldsGroup+"/"+name, fmt.Sprintf(hidingRules, name, "safes.example.com", field, name, "Nothing"))
 	}
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
-	f.grant(t, "blind", []string{"", "apps", "example.com"}, []string{"secrets", "configmaps", "pods", "deployments", "controllerrevisions", "safes", "deployments/scale", "deployments/status", "safes/status"}, all...)
+	f.grant(t, "blind", []string{"", "apps", "batch", "example.com"},
+		[]string{"secrets", "configmaps", "pods", "deployments", "controllerrevisions", "jobs", "safes", "deployments/scale", "deployments/status", "jobs/status", "safes/status"}, all...)
 	f.grant(t, "sighted", []string{"", "apps", "example.com"}, []string{"secrets", "configmaps", "pods", "deployments", "safes"}, append(all, "reveal:example.com/secretdata", "reveal:example.com/mapdata",
 		"reveal:example.com/env", "reveal:example.com/credentials", "reveal:example.com/pin", "reveal:example.com/codes")...)
 	f.settled(t, "the rights", func() bool {

@@ -66,3 +66,51 @@ func TestConditionsDoNotReadHiddenNamespaces(t *testing.T) {
 	}
 	f.admin(t, http.MethodDelete, fieldsGroup+"/costs", jsonBody, "")
 }
+
+// HF-5: neither a rule nor a link of a token reads what kubectl applied, or a label that is hidden.
+func TestConditionsDoNotReadCopiesOfHiddenFields(t *testing.T) {
+	f, s := hiding(t)
+	w := tokenWorld{t, s}
+	f.namespace(t, "copyrules")
+	f.openPolicy(t, "copyrules")
+	const secrets = "/api/v1/namespaces/copyrules/secrets"
+	f.apply(t, fieldsGroup+"/tier", fmt.Sprintf(hidingRules, "tier", "secrets", ".metadata.labels[example.com/tier]", "tier", "Nothing"))
+	defer f.admin(t, http.MethodDelete, fieldsGroup+"/tier", jsonBody, "")
+	f.admin(t, http.MethodPost, secrets, jsonBody,
+		clientApplied(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","labels":{"example.com/tier":"gold","team":"a"},"annotations":{"team":"a"}},"data":{"code":"MTIzNA=="}}`))
+	rhea := w.can("hc-rhea", rbacv1.PolicyRule{Verbs: []string{"get", "list", "update", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}},
+		rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"authorization.proviso.dev"}, Resources: []string{"roles"}})
+	f.settled(t, "the hidden label", func() bool {
+		a := w.send(rhea, "", "GET", secrets+"/s", "")
+		return a.code == http.StatusOK && !strings.Contains(a.message, "gold")
+	})
+	conditions := map[string]bool{
+		`"where":"resource.metadata.annotations[\"` + appliedKey + `\"].contains(\"MTIzNA==\")"`:    false,
+		`"where":"resource.metadata.annotations.exists(k, k != \"team\")"`:                          false,
+		`"where":"resource.metadata.annotations[request.user] == \"a\""`:                            false,
+		`"where":"resource.metadata.managedFields.size() > 1"`:                                      false,
+		`"where":"resource.metadata == resource.metadata"`:                                          false,
+		`"attributeRestrictions":{"labelsContain":["example.com/tier=gold"]}`:                       false,
+		`"where":"has(resource.metadata.annotations) && \"team\" in resource.metadata.annotations"`: true,
+		`"where":"resource.metadata.annotations[\"team\"] == \"a\""`:                                true,
+		`"where":"resource.metadata.?annotations[?\"team\"].orValue(\"\") == \"a\""`:                true,
+		`"attributeRestrictions":{"labelsContain":["team=a"]}`:                                      true,
+	}
+	n := 0
+	for condition, harmless := range conditions {
+		n++
+		role := fmt.Sprintf(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"r%d"},"rules":[{"verbs":["update"],"resourceKinds":["secrets"],%s}]}`, n, condition)
+		token, _ := w.issue(rhea, "", fmt.Sprintf(`{"rules":[{"verbs":["get"],"resourceKinds":["secrets"],%s}]}`, condition))
+		code := http.StatusForbidden
+		if harmless {
+			code = http.StatusOK
+		}
+		if a := w.send(rhea, token, "GET", secrets+"/s", ""); a.code != code || !harmless && !strings.Contains(a.message, "hidden") {
+			t.Errorf("a token with %s: %d %s", condition, a.code, a.message)
+		}
+		a := w.send(rhea, "", "POST", fmt.Sprintf(policyRoles, "copyrules", "roles"), role)
+		if harmless && a.code != http.StatusCreated || !harmless && (a.code != http.StatusForbidden || !strings.Contains(a.message, "reveal:example.com/")) {
+			t.Errorf("a rule with %s: %d %s", condition, a.code, a.message)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (e *Escalation) unseen(ctx context.Context, snap *snapshot.Snapshot, w writ
 		concerns, places := mayConcern(snap.Served, rule, r), r == authorize.HiddenPlaces || r == fieldperm.Resource{}
 		for _, h := range snap.Fields.Hidden(r) {
 			attrs := authorizer.AttributesRecord{User: caller, Verb: h.Verb(), Namespace: w.namespace, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
-			may := concerns && authorize.MayRead(&rule, h.Field) || places && authorize.MayReadNamespace(&rule, h.Field)
+			may := concerns && authorize.MayRead(&rule, h) || places && authorize.MayReadNamespace(&rule, h)
 			if may && !e.may(ctx, attrs) {
 				return h, r, true
 			}

@@ -18,22 +18,35 @@ var (
 
 var bareSyntax = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
-// MayRead reports whether an expression may read a field of the object: it names the field, something in it, or
-// something that contains it. An empty name in the field's path stands for every entry. In doubt, an expression may
-// read every field.
-func MayRead(source string, field []string) bool { return reads{objectNames, field}.in(source) }
+// Field is a field of an object that an expression may read.
+type Field struct {
+	// Path leads to the field. An empty name stands for every entry.
+	Path []string
+	// Beside is true for a field beside others that everyone sees, such as one annotation: whether the object has what
+	// contains the field reveals nothing.
+	Beside bool
+}
 
-// MayReadNamespace is MayRead for a field of the namespace that the object is in.
-func MayReadNamespace(source string, field []string) bool { return reads{placeNames, field}.in(source) }
+// MayRead reports whether an expression may read one of some fields of the object: it names the field, something in it,
+// or something that contains it. In doubt, an expression may read every field.
+func MayRead(source string, fields ...Field) bool { return reads{objectNames, fields}.in(source) }
+
+// MayReadNamespace is MayRead for fields of the namespace that the object is in.
+func MayReadNamespace(source string, fields ...Field) bool {
+	return reads{placeNames, fields}.in(source)
+}
 
 // MayReadCaller reports whether an expression of an admission policy may depend on who the caller is. What else the
 // caller may do is not part of that.
 func MayReadCaller(source string) bool {
-	return reads{[]string{varRequest}, []string{"userInfo"}}.in(source)
+	return reads{[]string{varRequest}, []Field{{Path: []string{"userInfo"}}}}.in(source)
 }
 
-// reads looks for a field in some variables.
-type reads struct{ vars, field []string }
+// reads looks for fields in some variables.
+type reads struct {
+	vars   []string
+	fields []Field
+}
 
 func (r reads) in(source string) bool {
 	env, err := bareSyntax()
@@ -49,8 +62,18 @@ func (r reads) in(source string) bool {
 
 func (r reads) may(e ast.Expr) bool {
 	names, ok := r.from(e)
-	return ok && leadTo(names, r.field) || r.anyOf(e)
+	return ok && r.anyAt(names, isTest(e)) || r.anyOf(e)
 }
+
+// anyAt reports whether a path leads to one of the fields. If it is only tested, by has, what contains the field counts
+// only if that reveals something.
+func (r reads) anyAt(names []string, tested bool) bool {
+	return slices.ContainsFunc(r.fields, func(f Field) bool {
+		return leadTo(names, f.Path) && !(tested && f.Beside && len(names) < len(f.Path))
+	})
+}
+
+func isTest(e ast.Expr) bool { return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() }
 
 // from returns the path from the object to what an expression reads, as far as it is constant; false if the path does
 // not begin with the object.
@@ -63,18 +86,39 @@ func (r reads) from(e ast.Expr) (names []string, ok bool) {
 		names, ok = r.from(e.AsSelect().Operand())
 		return append(names, e.AsSelect().FieldName()), ok
 	case ast.CallKind:
-		call := e.AsCall()
-		switch call.FunctionName() {
-		case operators.Index, operators.OptIndex, operators.OptSelect:
-			names, ok = r.from(call.Args()[0])
-			key := ""
-			if arg := call.Args()[1]; arg.Kind() == ast.LiteralKind {
-				key, _ = arg.AsLiteral().Value().(string)
-			}
-			return append(names, key), ok
+		container, key := entryIn(e.AsCall())
+		if container == nil {
+			return nil, false
 		}
+		if names, ok = r.from(container); key == nil {
+			return names, ok
+		}
+		name := ""
+		if key.Kind() == ast.LiteralKind {
+			name, _ = key.AsLiteral().Value().(string)
+		}
+		return append(names, name), ok
 	}
 	return nil, false
+}
+
+// orValue is the function that reads an optional value.
+const orValue = "orValue"
+
+// entryIn returns the container that a call reads from, and the key that it reads or looks for there; nil if it reads
+// otherwise. The key is nil if it reads the whole.
+func entryIn(call ast.CallExpr) (container, key ast.Expr) {
+	switch args := call.Args(); call.FunctionName() {
+	case operators.Index, operators.OptIndex, operators.OptSelect:
+		return args[0], args[1]
+	case operators.In:
+		return args[1], args[0]
+	case orValue:
+		if call.IsMemberFunction() {
+			return call.Target(), nil
+		}
+	}
+	return nil, nil
 }
 
 // leadTo reports whether one path is a prefix of the other. An empty name matches any.
@@ -102,8 +146,11 @@ func (r reads) anyOf(e ast.Expr) bool {
 		if call.IsMemberFunction() {
 			parts = append([]ast.Expr{call.Target()}, parts...)
 		}
-		if _, ok := r.from(e); ok {
-			return r.anyOf(parts[0]) || r.may(parts[1])
+		if container, _ := entryIn(call); container != nil {
+			if _, ok := r.from(container); ok {
+				rest := slices.DeleteFunc(slices.Clone(parts), func(part ast.Expr) bool { return part == container })
+				return r.anyOf(container) || r.some(rest)
+			}
 		}
 		return r.some(parts)
 	case ast.ListKind:

@@ -31,14 +31,53 @@ func TestMayRead(t *testing.T) {
 		`{"a": object.data}.a == "x"`:                              true,
 		`not an expression`:                                        true,
 		`object.metadata.name.startsWith(oldObject.data.x)`:        true,
+		`"x" in object.data`:                                       true,
+		`object.data.x in ["x"]`:                                   true,
+		`"data" in object.metadata.labels`:                         false,
+		`object.?metadata.orValue(object.data).x == "y"`:           true,
+		`object.?metadata.orValue({}).name == "x"`:                 false,
 	} {
-		if got := MayRead(source, []string{"data"}); got != want {
+		if got := MayRead(source, Field{Path: []string{"data"}}); got != want {
 			t.Errorf("%s: %v", source, got)
 		}
 	}
-	if !MayRead(`object.spec.containers.all(c, c.image == "x")`, []string{"spec", "containers", "", "env", "", "value"}) ||
-		MayRead(`object.spec.nodeName == "x"`, []string{"spec", "containers", "", "env", "", "value"}) {
+	values := Field{Path: []string{"spec", "containers", "", "env", "", "value"}}
+	if !MayRead(`object.spec.containers.all(c, c.image == "x")`, values) || !MayRead(`{"name": "c"} in object.spec.containers`, values) ||
+		!MayRead(`has(object.spec)`, values) || MayRead(`object.spec.nodeName == "x"`, values) {
 		t.Error("lists")
+	}
+}
+
+// HF-5: of an annotation that repeats hidden fields, others can be told apart, and that there are annotations.
+func TestMayReadOneOfMany(t *testing.T) {
+	for source, want := range map[string]bool{
+		`object.metadata.annotations["team"] == "x"`:                                        false,
+		`has(object.metadata.annotations) && object.metadata.annotations["team"] == "x"`:    false,
+		`has(object.metadata) && has(object.metadata.annotations.team)`:                     false,
+		`"team" in object.metadata.annotations`:                                             false,
+		`"team" in object.metadata.?annotations.orValue({})`:                                false,
+		`object.metadata.?annotations[?"team"].orValue("") == "x"`:                          false,
+		`object.metadata.annotations["applied"] == "x"`:                                     true,
+		`"applied" in object.metadata.annotations`:                                          true,
+		`has(object.metadata.annotations.applied)`:                                          true,
+		`object.metadata.annotations[request.name] == "x"`:                                  true,
+		`request.name in object.metadata.annotations`:                                       true,
+		`object.metadata.annotations.exists(k, k == "team")`:                                true,
+		`object.metadata.annotations == oldObject.metadata.annotations`:                     true,
+		`object.metadata.?annotations.orValue({}).size() > 1`:                               true,
+		`object.metadata.?labels.orValue(object.metadata.annotations)["applied"] == "x"`:    true,
+		`object.metadata == oldObject.metadata`:                                             true,
+		`oldObject.metadata.?annotations.orValue({})[?"applied"].orValue("").contains("x")`: true,
+		`object.metadata.labels[object.metadata.annotations["applied"]] == "x"`:             true,
+		`object.metadata.annotations["applied"] in ["x"]`:                                   true,
+		`has(object.metadata.annotations) ? object.metadata.annotations.size() > 1 : false`: true,
+	} {
+		if got := MayRead(source, Field{Path: []string{"metadata", "annotations", "applied"}, Beside: true}); got != want {
+			t.Errorf("%s: %v", source, got)
+		}
+	}
+	if !MayRead(`has(object.metadata.annotations)`, Field{Path: []string{"metadata", "annotations", "applied"}}) {
+		t.Error("that there are annotations may tell a hidden one")
 	}
 }
 
@@ -53,11 +92,11 @@ func TestMayReadNamespace(t *testing.T) {
 		`namespaceObject.metadata.labels["a"] == "x"`:               false,
 		`object.metadata.annotations["a"] == "x"`:                   false,
 	} {
-		if got := MayReadNamespace(source, []string{"metadata", "annotations", "a"}); got != want {
+		if got := MayReadNamespace(source, Field{Path: []string{"metadata", "annotations", "a"}}); got != want {
 			t.Errorf("%s: %v", source, got)
 		}
 	}
-	if MayRead(`namespaceObject.data == "x"`, []string{"data"}) {
+	if MayRead(`namespaceObject.data == "x"`, Field{Path: []string{"data"}}) {
 		t.Error("the namespace is not the object")
 	}
 }
@@ -85,7 +124,7 @@ func TestWhatMayNotReadDoesNotTell(t *testing.T) {
 			return fmt.Sprint(holds, err != nil)
 		}
 		n, field := newNaive(t, c, kind, source), pick(rnd, fields...)
-		may := MayRead(source, field)
+		may := MayRead(source, Field{Path: field})
 		for range 30 {
 			one := genFacts(rnd)
 			other := one

@@ -18,6 +18,8 @@ type Hidden struct {
 	Field Path
 	// Keys shows the keys of a map, with empty values.
 	Keys bool
+	// APIVersion is the version of the objects that have the field there; empty if all versions have.
+	APIVersion string
 	// Exclusive is true if the general right to write the object does not cover the field.
 	Exclusive bool
 }
@@ -124,9 +126,9 @@ func (d *Declaration) validateHidden() error {
 func (d *Declaration) neededOfSome() []Path {
 	var all []Path
 	for _, r := range d.Resources {
-		for of, paths := range scaled {
+		for of := range scaled {
 			if r.All() || r == of {
-				all = append(append(all, paths...), selectorPath)
+				all = append(all, shownInScale(of)...)
 			}
 		}
 		if r.All() || r == pods {
@@ -137,7 +139,8 @@ func (d *Declaration) neededOfSome() []Path {
 }
 
 var (
-	selectorPath = path(".spec.selector")
+	statusReplicasPath = path(".status.replicas")
+	selectorPath       = path(".spec.selector")
 	// neededOfAll identify an object, or tell clients about its state.
 	neededOfAll = []Path{
 		path(".apiVersion"), path(".kind"), path(".metadata.name"), path(".metadata.namespace"), path(".metadata.uid"),
@@ -159,12 +162,21 @@ func (p Path) LeadsTo(q Path) bool { return p.leadsTo(q) }
 // OverlapsAny reports whether the field overlaps with one of several.
 func (p Path) OverlapsAny(all []Path) bool { return slices.ContainsFunc(all, p.Overlaps) }
 
-// Scales returns the fields from which the scale subresource of a resource is built.
-func (t *Table) Scales(r Resource) []Path {
-	if t == nil {
+// ShownInScale returns the fields of a resource that its scale subresource shows.
+func (t *Table) ShownInScale(r Resource) []Path {
+	if all := shownInScale(r); all != nil || t == nil {
+		return all
+	}
+	return t.inScales[r]
+}
+
+// shownInScale returns those of a built-in resource.
+func shownInScale(r Resource) []Path {
+	at := scaled[r]
+	if at == nil {
 		return nil
 	}
-	return t.scaled[r]
+	return append(slices.Clone(at), statusReplicasPath, selectorPath)
 }
 
 // CheckHidden reports why a field cannot be hidden by the schema of its kind; nil if it can. Elements of a list are

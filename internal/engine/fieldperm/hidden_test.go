@@ -1,6 +1,7 @@
 package fieldperm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,15 @@ func TestNeededFieldsAreNotHidden(t *testing.T) {
 		{".spec.nodeName", "*", ".spec.nodeName"},
 		{".spec.replicas", "deployments.apps", ".spec.replicas"},
 		{".spec.selector.matchLabels", "deployments.apps", ".spec.selector"},
+		{".spec.selector", "replicationcontrollers", ".spec.selector"},
+		{".status.replicas", "deployments.apps", ".status.replicas"},
+		{".status.replicas", "statefulsets.apps", ".status.replicas"},
+		{".status.replicas", "replicasets.apps", ".status.replicas"},
+		{".status.replicas", "replicationcontrollers", ".status.replicas"},
+		{".status.replicas", "*", ".status.replicas"},
+		{".status", "deployments.apps", ".status.replicas"},
+		{".status.readyReplicas", "deployments.apps", ""},
+		{".status.replicas", "configmaps", ""},
 		{".spec.containers[].name", "pods", ".spec.containers[].name"},
 		{".spec.containers", "pods", ".spec.containers[].name"},
 		{".spec.containers[].env", "pods", ""},
@@ -81,5 +91,22 @@ func TestNeededFieldsAreNotHidden(t *testing.T) {
 	keeps.Spec.ReadExclusive = false
 	if _, err := FromFieldPermission(keeps); err == nil || !cmp.Equal(err.Error(), "keep must come with readExclusive: true") {
 		t.Error(err)
+	}
+}
+
+// HF-1: what a Scale of a custom resource shows is known, and is more than what it sets.
+func TestShownInScale(t *testing.T) {
+	widgets := Resource{"example.com", "widgets"}
+	table, _ := New(Config{ShownInScale: map[Resource][]Path{widgets: {path(".spec.count"), path(".status.count")}}})
+	for r, want := range map[Resource]string{
+		widgets: "[.spec.count .status.count]", {"apps", "deployments"}: "[.spec.replicas .status.replicas .spec.selector]", {"", "secrets"}: "[]",
+	} {
+		if got := fmt.Sprint(table.ShownInScale(r)); got != want {
+			t.Errorf("%s: %s", r, got)
+		}
+	}
+	var none *Table
+	if got := none.ShownInScale(widgets); got != nil {
+		t.Error(got)
 	}
 }

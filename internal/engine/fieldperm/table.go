@@ -18,6 +18,8 @@ type Config struct {
 	// different places in different versions gets no shipped permission: it must not guard different fields, depending
 	// on the version.
 	Scaled map[Resource][]Path
+	// ShownInScale are all fields of theirs that the subresource shows.
+	ShownInScale map[Resource][]Path
 	// Templates are the pod templates in custom resources.
 	Templates []Template
 	// Unreadable are declarations of custom resources that cannot be read.
@@ -31,6 +33,8 @@ type Table struct {
 	trees  map[treeKey]*node
 	perms  []*permission
 	scaled map[Resource][]Path
+	// inScales are the fields that scale subresources of custom resources show.
+	inScales map[Resource][]Path
 	// carriers are the resources that carry others, according to all permissions.
 	carriers Carriers
 	issues   []Issue
@@ -73,7 +77,7 @@ type Issue struct{ Source, Message string }
 // New compiles a table. Issues name the declarations that do not compile: in the table they cover nothing and exclude
 // the fields that they name. Everything else takes effect.
 func New(c Config) (*Table, []Issue) {
-	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled), carriers: CarriersOf(c.Templates...)}
+	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled), inScales: c.ShownInScale, carriers: CarriersOf(c.Templates...)}
 	maps.Copy(t.scaled, c.Scaled)
 	var issues []Issue
 	add := func(d Declaration, err error) {

@@ -492,5 +492,5 @@ func restoreAll(s Set, old, written runtime.Object) (Restored, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, s.RestoreMetadata(old, r.Object, r.Set)
+	return r, s.RestoreMetadata(old, r.Object, r.Set, true)
 }

@@ -39,26 +39,31 @@ func isWhole(all *fieldpath.Set, p fieldpath.Path) bool {
 	return all.Empty()
 }
 
-// split divides a set of managed fields into those that are shown and those that are hidden. The names of keys that are
-// kept are shown. Server-side apply records a field as it was spelled.
-func (s Set) split(all *fieldpath.Set) (shown, hidden *fieldpath.Set) {
-	var places []fieldperm.Path
+// places are where managers may have the fields, except those of which the keys are kept: they are shown. Server-side
+// apply records a field as it was spelled.
+func (s Set) places() []fieldperm.Path {
+	var all []fieldperm.Path
 	for _, f := range s {
 		if !f.Keys {
-			places = append(places, spellings(f.Field)...)
+			all = append(all, spellings(f.Field)...)
 		}
 	}
-	shown, hidden = fieldpath.NewSet(), fieldpath.NewSet()
+	return all
+}
+
+// splitAt divides a set of managed fields into those at some places, or in them, and the others.
+func splitAt(all *fieldpath.Set, places []fieldperm.Path) (others, within *fieldpath.Set) {
+	others, within = fieldpath.NewSet(), fieldpath.NewSet()
 	all.Iterate(func(p fieldpath.Path) {
 		for _, at := range places {
 			if matches(at, p, func(p fieldpath.Path) bool { return isWhole(all, p) }) {
-				hidden.Insert(p.Copy())
+				within.Insert(p.Copy())
 				return
 			}
 		}
-		shown.Insert(p.Copy())
+		others.Insert(p.Copy())
 	})
-	return shown, hidden
+	return others, within
 }
 
 // managers shows the managers of the fields that are shown. An entry of which nothing is left, or that cannot be read,
@@ -87,7 +92,7 @@ func (s Set) shownFields(raw []byte) []byte {
 	if all.FromJSON(bytes.NewReader(raw)) != nil {
 		return nil
 	}
-	shown, hidden := s.split(all)
+	shown, hidden := splitAt(all, s.places())
 	if hidden.Empty() {
 		return raw
 	}

@@ -2,6 +2,7 @@ package hiddenfield
 
 import (
 	"bytes"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -27,27 +28,44 @@ func fieldsIn(e metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
+// appliedSet is the annotation in which kubectl keeps what it applied.
+var appliedSet = fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "annotations", lastApplied))
+
 var markPath = fieldpath.MakePathOrDie("metadata", "annotations", policyv1alpha1.AnnotationHidden)
 
-// restoreManagers restores the managers of the hidden fields. The annotation that marks them gets no manager.
-func (s Set) restoreManagers(old, new []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	hidden := map[manager]*fieldpath.Set{}
+// restoreManagers restores the managers of the hidden fields and, if kept is true, of what kubectl applied. The
+// annotation that marks hidden fields gets no manager.
+func (s Set) restoreManagers(old, new []metav1.ManagedFieldsEntry, kept bool) []metav1.ManagedFieldsEntry {
+	places, mine := s.everything().places(), fieldpath.NewSet(markPath)
+	if kept {
+		mine = mine.Union(appliedSet)
+	}
+	hidden, times := map[manager]*fieldpath.Set{}, map[manager]*metav1.Time{}
 	var order []metav1.ManagedFieldsEntry
 	for _, e := range old {
-		if _, part := s.everything().split(fieldsIn(e)); !part.Empty() {
+		times[managerOf(e)] = e.Time
+		all := fieldsIn(e)
+		_, part := splitAt(all, places)
+		if kept {
+			part = part.Union(all.Intersection(appliedSet))
+		}
+		if !part.Empty() {
 			hidden[managerOf(e)] = part
 			order = append(order, e)
 		}
 	}
 	var out []metav1.ManagedFieldsEntry
 	for _, e := range new {
+		if was := times[managerOf(e)]; kept && was != nil {
+			e.Time = was // it may be the time at which the kept annotation was written
+		}
 		if e.FieldsV1 == nil {
 			out = append(out, e)
 			continue
 		}
 		all := fieldsIn(e)
-		shown, _ := s.everything().split(all)
-		shown = shown.Difference(fieldpath.NewSet(markPath))
+		shown, _ := splitAt(all, places)
+		shown = shown.Difference(mine)
 		if part := hidden[managerOf(e)]; part != nil {
 			shown = shown.Union(part)
 			delete(hidden, managerOf(e))
@@ -89,22 +107,30 @@ func (s Set) everything() Set {
 }
 
 // TakenOver reports whether a server-side apply would take over a hidden field from another manager, share it with one,
-// or remove it: what managers had before, and have after it.
+// or remove it: what managers had before, and have after it. What kubectl applied must not be taken over or shared,
+// either: whether sharing succeeds depends on the stored value.
 func (s Set) TakenOver(old, new []metav1.ManagedFieldsEntry) bool {
 	for _, f := range s {
-		one := Set{f}.everything()
-		before, after := map[manager]*fieldpath.Set{}, map[manager]*fieldpath.Set{}
-		for _, e := range old {
-			_, before[managerOf(e)] = one.split(fieldsIn(e))
+		places := Set{f}.everything().places()
+		there := func(all *fieldpath.Set) *fieldpath.Set {
+			_, part := splitAt(all, places)
+			return part
 		}
-		for _, e := range new {
-			_, after[managerOf(e)] = one.split(fieldsIn(e))
-		}
+		before, after := owned(old, there), owned(new, there)
 		if loses(before, after) || shares(before, after) {
 			return true
 		}
 	}
-	return false
+	return len(s) > 0 && shares(owned(old, appliedSet.Intersection), owned(new, appliedSet.Intersection))
+}
+
+// owned returns some of the managed fields, by their managers.
+func owned(entries []metav1.ManagedFieldsEntry, some func(*fieldpath.Set) *fieldpath.Set) map[manager]*fieldpath.Set {
+	all := map[manager]*fieldpath.Set{}
+	for _, e := range entries {
+		all[managerOf(e)] = some(fieldsIn(e))
+	}
+	return all
 }
 
 func loses(before, after map[manager]*fieldpath.Set) bool {
@@ -149,15 +175,18 @@ func touches(a, b *fieldpath.Set) bool {
 func (s Set) AppliedBy(name string, entries []metav1.ManagedFieldsEntry) Set {
 	var all Set
 	for _, f := range s {
-		for _, e := range entries {
-			if e.Manager != name || e.Operation != metav1.ManagedFieldsOperationApply {
-				continue
-			}
-			if _, part := (Set{f}).everything().split(fieldsIn(e)); !part.Empty() {
-				all = append(all, f)
-				break
-			}
+		places := Set{f}.everything().places()
+		applied := slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+			_, part := splitAt(fieldsIn(e), places)
+			return isApplyOf(name, e) && !part.Empty()
+		})
+		if applied {
+			all = append(all, f)
 		}
 	}
 	return all
+}
+
+func isApplyOf(name string, e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == name && e.Operation == metav1.ManagedFieldsOperationApply
 }

@@ -75,14 +75,6 @@ func (s Set) Touched(body []byte) Set {
 	return all
 }
 
-// spellings are the places that write a field: the data of a secret is also written as text.
-func spellings(at fieldperm.Path) []fieldperm.Path {
-	if at[0] != fieldperm.Field("data") {
-		return []fieldperm.Path{at}
-	}
-	return []fieldperm.Path{at, append(fieldperm.Path{fieldperm.Field("stringData")}, at[1:]...)}
-}
-
 // JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same but
 // does not reveal whether the field existed. It is encoded from what was parsed here, so the handler cannot parse it
 // differently.
@@ -92,22 +84,11 @@ func (s Set) JSONPatch(body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	for _, o := range operations {
-		op, path := text(o["op"]), text(o["path"])
 		for _, f := range s {
-			from := relate(pointer(text(o["from"])), f.Field)
-			if _, has := o["from"]; has && from != apart {
-				return nil, &Refused{f, fmt.Sprintf("the operation %q from %s", op, text(o["from"]))}
-			}
-			refused := &Refused{f, fmt.Sprintf("the operation %q on %s", op, path)}
-			switch where := relate(pointer(path), f.Field); {
-			case where == apart:
-			case where == above, op != "add" && op != "replace":
-				return nil, refused
-			case where == below && (!f.Keys || len(pointer(path)) > len(f.Field)+1):
-				refused.What += " (set the field as a whole, or use a merge patch)"
-				return nil, refused
-			case where == at && op == "replace":
-				o["op"] = json.RawMessage(`"add"`)
+			for _, p := range Places(f) {
+				if err := p.check(o, f); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -224,11 +205,11 @@ func namesOf(p fieldperm.Path) (names []string) {
 	return names
 }
 
-// InConflict finds the hidden field that a conflict of server-side apply may be about. It errs towards hidden: the text
-// of a conflict does not always show where the name of a field ends.
+// InConflict finds the hidden field that a conflict of server-side apply may be about, or about a copy of it. It errs
+// towards hidden: the text of a conflict does not always show where the name of a field ends.
 func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
 	for _, f := range s {
-		if slices.ContainsFunc(spellings(f.Field), func(at fieldperm.Path) bool { return isIn(field, at) }) {
+		if slices.ContainsFunc(append(spellings(f.Field), appliedPath), func(at fieldperm.Path) bool { return isIn(field, at) }) {
 			return f, true
 		}
 	}

@@ -4,12 +4,7 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"proviso.dev/proviso/internal/engine/fieldperm"
 )
-
-// appliedPath is the annotation with what kubectl applied.
-var appliedPath = fieldperm.Path{fieldperm.Field("metadata"), fieldperm.Field("annotations"), fieldperm.Key(lastApplied)}
 
 // Redact removes the fields from JSON that is an object, a list of objects, or a patch of one; false if it cannot be
 // read, or is a table, whose cells may show any field.
@@ -33,19 +28,17 @@ func (s Set) Redact(text []byte) ([]byte, bool) {
 	return out, err == nil
 }
 
-// redactObject redacts an object, or the part of one in a merge patch.
+// redactObject redacts an object, or the part of one in a merge patch. A client may have written it, so a field may be
+// spelled in any way.
 func (s Set) redactObject(content map[string]any) map[string]any {
+	content = s.withoutSpelled(content)
 	if _, isObject := content["kind"].(string); isObject && content["items"] == nil && content["kind"] != "Status" {
 		if shown, err := s.Show(&unstructured.Unstructured{Object: content}, nil); err == nil {
 			return shown.(*unstructured.Unstructured).Object
 		}
 	}
-	for _, f := range s {
-		for _, at := range spellings(f.Field) {
-			content = withoutAny(content, at, f.Keys)
-		}
-	}
 	if m, ok := content["metadata"].(map[string]any); ok {
+		delete(m, "managedFields")
 		if annotations, ok := m["annotations"].(map[string]any); ok {
 			delete(annotations, lastApplied)
 		}
@@ -53,15 +46,12 @@ func (s Set) redactObject(content map[string]any) map[string]any {
 	return content
 }
 
-// redactOperations removes the values from operations on hidden fields and on their containers.
+// redactOperations removes the values from operations on places of hidden fields and on their containers.
 func (s Set) redactOperations(operations []map[string]json.RawMessage) ([]byte, bool) {
 	for _, o := range operations {
-		if relate(pointer(text(o["path"])), appliedPath) != apart {
-			delete(o, "value")
-		}
 		for _, f := range s {
-			for _, at := range spellings(f.Field) {
-				if relate(pointer(text(o["path"])), at) != apart {
+			for _, p := range Places(f) {
+				if p.relate(text(o["path"])) != apart {
 					delete(o, "value")
 				}
 			}

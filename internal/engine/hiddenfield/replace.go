@@ -71,7 +71,7 @@ func (s Set) replaceApplied(annotations map[string]any, applied any) {
 	delete(annotations, lastApplied)
 	text, _ := applied.(string)
 	content, err := decode([]byte(text))
-	if err != nil {
+	if err != nil || len(s.elsewhere(content)) > 0 {
 		return
 	}
 	s.replaceFields(content)

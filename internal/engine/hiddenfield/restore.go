@@ -113,10 +113,9 @@ func (s Set) has(f fieldperm.Hidden) bool {
 	return false
 }
 
-// RestoreMetadata restores what metadata has about hidden fields: what kubectl applied, if it is written as it was
-// shown, and their managers. For fields that the author has set, it stays as written. The object may be changed.
-func (s Set) RestoreMetadata(old, new runtime.Object, set Set) error {
-	s = s.less(set)
+// RestoreMetadata restores what metadata has about hidden fields: what kubectl applied and, except for fields that the
+// author has set, their managers. Applied is true if the author has written the former. The object may be changed.
+func (s Set) RestoreMetadata(old, new runtime.Object, set Set, applied bool) error {
 	before, err := meta.Accessor(old)
 	if err != nil {
 		return err
@@ -125,18 +124,15 @@ func (s Set) RestoreMetadata(old, new runtime.Object, set Set) error {
 	if err != nil {
 		return err
 	}
-	text, had := before.GetAnnotations()[lastApplied]
-	if written, has := after.GetAnnotations()[lastApplied]; had && has && len(s) > 0 {
-		shown := map[string]string{}
-		if s.showApplied(shown, text); shown[lastApplied] == written {
-			annotations := maps.Clone(after.GetAnnotations())
-			annotations[lastApplied] = text
-			after.SetAnnotations(annotations)
+	kept := false
+	if applied {
+		if kept, err = s.restoreApplied(before, after, set); err != nil {
+			return err
 		}
 	}
 	Unmark(after)
-	if len(s) > 0 || len(after.GetManagedFields()) > 0 {
-		after.SetManagedFields(s.restoreManagers(before.GetManagedFields(), after.GetManagedFields()))
+	if s = s.less(set); kept || len(s) > 0 || len(after.GetManagedFields()) > 0 {
+		after.SetManagedFields(s.restoreManagers(before.GetManagedFields(), after.GetManagedFields(), kept))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package hiddenfield
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"reflect"
@@ -17,13 +16,19 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// lastApplied is where kubectl keeps what it applied.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
 var errNoObject = errors.New("what is to be shown is not an object")
 
 // Set is the fields that are hidden from a reader.
 type Set []fieldperm.Hidden
+
+// In returns the same fields, which are in these places only in one version of the objects.
+func (s Set) In(apiVersion string) Set {
+	all := slices.Clone(s)
+	for i := range all {
+		all[i].APIVersion = apiVersion
+	}
+	return all
+}
 
 // Names lists the fields, as the annotation does.
 func (s Set) Names() string {
@@ -133,34 +138,11 @@ func (s Set) showMetadata(o runtime.Object, memo *Memo) error {
 	}
 	annotations := maps.Clone(m.GetAnnotations())
 	if text, ok := annotations[lastApplied]; ok {
-		s.showApplied(annotations, text)
+		annotations[lastApplied] = s.shownApplied(text)
 	}
 	maps.Copy(annotations, memo.mark)
 	m.SetAnnotations(annotations)
 	return nil
-}
-
-// showApplied shows what is not hidden of what kubectl applied. If it cannot be read, nothing is shown.
-func (s Set) showApplied(annotations map[string]string, text string) {
-	content, err := decode([]byte(text))
-	if err != nil {
-		delete(annotations, lastApplied)
-		return
-	}
-	for _, f := range s {
-		for _, at := range spellings(f.Field) { // a client has written what was applied
-			content = withoutAny(content, at, f.Keys)
-		}
-	}
-	shown, err := json.Marshal(content)
-	if err != nil {
-		delete(annotations, lastApplied)
-		return
-	}
-	if strings.HasSuffix(text, "\n") {
-		shown = append(shown, '\n')
-	}
-	annotations[lastApplied] = string(shown)
 }
 
 // Unmark removes the annotation that names hidden fields from an object that is about to be stored.

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/selectors"
 )
 
@@ -197,6 +199,31 @@ func callerNode(req *expr.Request) string {
 	return ""
 }
 
+// nodePlaces are where objects name their node.
+var nodePlaces = [][]string{{"spec", "nodeName"}, {"spec", "host"}, {"nodeName"}}
+
+// Reads lists the fields of the object whose values attribute restrictions look at.
+func Reads(r *policyv1alpha1.AttributeRestrictions) []fieldperm.Path {
+	var all []fieldperm.Path
+	if r == nil {
+		return nil
+	}
+	for _, entry := range r.LabelsContain {
+		key, _, _ := strings.Cut(entry, "=")
+		all = append(all, fieldperm.Path{fieldperm.Field("metadata"), fieldperm.Field("labels"), fieldperm.Key(key)})
+	}
+	if r.SameNodeRestriction {
+		for _, names := range nodePlaces {
+			var at fieldperm.Path
+			for _, name := range names {
+				at = append(at, fieldperm.Field(name))
+			}
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
 // objectNode returns the node an object belongs to: a Node belongs to itself, other objects name their node.
 func objectNode(req *expr.Request, object runtime.Object) (string, error) {
 	if req.APIGroup == "" && req.Resource == "nodes" {
@@ -210,7 +237,7 @@ func objectNode(req *expr.Request, object runtime.Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, path := range [][]string{{"spec", "nodeName"}, {"spec", "host"}, {"nodeName"}} {
+	for _, path := range nodePlaces {
 		if name, ok, err := unstructured.NestedString(content, path...); err == nil && ok {
 			return name, nil
 		}

@@ -77,7 +77,7 @@ func redactedFields(snap *snapshot.Snapshot, redact *sink.Redaction, ref *auditi
 	for _, f := range redact.Fields {
 		fields = append(fields, snap.Fields.Placed(f.Resources, f.Field, resource)...)
 	}
-	return fields, sure
+	return fields.In(schema.GroupVersion{Group: ref.APIGroup, Version: ref.APIVersion}.String()), sure
 }
 
 // kindIn returns the kind of a resource; empty if the event is about another version than the one for which fields are

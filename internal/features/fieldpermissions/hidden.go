@@ -46,7 +46,7 @@ func (f *rights) checkHidden(spec policyv1alpha1.FieldPermissionSpec, at fieldpe
 		return errors.New("fields of policy cannot be hidden: say in roles who may read it")
 	}
 	snap := f.store.Current()
-	if needed := snap.Fields.Scales(r); at.OverlapsAny(needed) {
+	if at.OverlapsAny(snap.Fields.ShownInScale(r)) {
 		return fmt.Errorf("field %s cannot be hidden: the scale subresource is made of it", at)
 	}
 	kind, ok := servedKind(snap.Served, r)

@@ -1,6 +1,7 @@
 package fieldpermissions
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,5 +34,24 @@ func TestHidingWhereItWorks(t *testing.T) {
 		if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) == 0 || !strings.Contains(errs.ToAggregate().Error(), tc.want)) {
 			t.Errorf("%s, hidden here: %v: %v", tc.resource, tc.hides, errs)
 		}
+	}
+}
+
+// HF-1: everything that the Scale of a custom resource shows is found in its definition, in every version that is
+// served and whatever its name is.
+func TestWhatDefinitionsShowInScale(t *testing.T) {
+	selector := ".status.odd:name"
+	scaled := func(served bool, replicas string, selector *string) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{Served: served, Subresources: &apiextensionsv1.CustomResourceSubresources{
+			Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: replicas, StatusReplicasPath: ".status.count", LabelSelectorPath: selector}}}
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Served: true}, scaled(true, ".spec.count", &selector), scaled(true, ".spec.size", nil), scaled(false, ".spec.gone", nil)}
+	custom := readDefinition(crd)
+	if got, want := fmt.Sprint(custom.ShownInScale), `[.spec.count .status.count .status["odd:name"] .spec.size .status.count]`; got != want {
+		t.Error(got)
+	}
+	if got, want := fmt.Sprint(custom.Scale), "[.spec.count .spec.size]"; got != want {
+		t.Error(got)
 	}
 }

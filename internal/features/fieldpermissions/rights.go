@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +45,7 @@ func readDefinition(definition any) snapshot.CustomFields {
 	if err != nil {
 		custom.Problem = err.Error()
 	}
-	custom.Scale = scaleFields(crd)
+	custom.Scale, custom.ShownInScale = scaleFields(crd), shownInScale(crd)
 	return custom
 }
 
@@ -61,6 +62,29 @@ func scaleFields(crd *apiextensionsv1.CustomResourceDefinition) []fieldperm.Path
 		}
 	}
 	return places
+}
+
+// shownInScale are all fields of a custom resource that its scale subresource shows. Names are those between dots,
+// whatever they consist of.
+func shownInScale(crd *apiextensionsv1.CustomResourceDefinition) (all []fieldperm.Path) {
+	for _, v := range crd.Spec.Versions {
+		if !v.Served || v.Subresources == nil || v.Subresources.Scale == nil {
+			continue
+		}
+		scale := v.Subresources.Scale
+		texts := []string{scale.SpecReplicasPath, scale.StatusReplicasPath}
+		if scale.LabelSelectorPath != nil {
+			texts = append(texts, *scale.LabelSelectorPath)
+		}
+		for _, text := range texts {
+			var at fieldperm.Path
+			for name := range strings.SplitSeq(strings.TrimPrefix(text, "."), ".") {
+				at = append(at, fieldperm.Field(name))
+			}
+			all = append(all, at)
+		}
+	}
+	return all
 }
 
 // CheckFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served

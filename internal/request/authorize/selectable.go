@@ -1,11 +1,14 @@
 package authorize
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -48,6 +51,27 @@ func eventFields(about string) []expr.SelectableField {
 		fields = append(fields, expr.SelectableField{Key: about + "." + f})
 	}
 	return fields
+}
+
+// SelectedField returns the field that a key of field selectors stands for; false if it is not known. Keys of custom
+// resources are paths; those of built-in ones may be other names.
+func SelectedField(resource schema.GroupResource, key string, custom bool) (fieldperm.Path, bool) {
+	if custom || key == "metadata.name" || key == "metadata.namespace" {
+		return pathOf(key), true
+	}
+	for _, f := range builtinFields[resource] {
+		if f.Key == key {
+			return pathOf(cmp.Or(f.Path, f.Key)), true
+		}
+	}
+	return nil, false
+}
+
+func pathOf(names string) (path fieldperm.Path) {
+	for name := range strings.SplitSeq(strings.TrimPrefix(names, "."), ".") {
+		path = append(path, fieldperm.Field(name))
+	}
+	return path
 }
 
 // seenAsSelected returns an error if the selectors of a request may be about another version of the object than the

@@ -106,3 +106,22 @@ func TestSelectableFields(t *testing.T) {
 		t.Errorf("selectable: %v", keys)
 	}
 }
+
+// HF-5: the keys of field selectors are known by the fields that they stand for.
+func TestSelectedField(t *testing.T) {
+	for _, tc := range []struct {
+		resource, key string
+		custom        bool
+		want          string // empty if it is not known
+	}{
+		{"jobs.batch", "status.successful", false, ".status.succeeded"}, {"jobs.batch", "status.succeeded", false, ""}, {"jobs.batch", "metadata.name", false, ".metadata.name"},
+		{"pods", "spec.nodeName", false, ".spec.nodeName"}, {"pods", "spec.host", false, ""}, {"configmaps", "metadata.namespace", false, ".metadata.namespace"}, {"configmaps", "data", false, ""},
+		{"events.events.k8s.io", "regarding.name", false, ".regarding.name"}, {"events", "source", false, ""},
+		{"cars.example.com", "spec.color", true, ".spec.color"}, {"cars.example.com", "spec.odd:name", true, `.spec["odd:name"]`},
+	} {
+		at, known := SelectedField(schema.ParseGroupResource(tc.resource), tc.key, tc.custom)
+		if known != (tc.want != "") || at.String() != tc.want {
+			t.Errorf("%s by %s: %s, %v", tc.resource, tc.key, at, known)
+		}
+	}
+}

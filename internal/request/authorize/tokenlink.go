@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
@@ -127,36 +126,15 @@ func (l *linkCondition) readsHidden(fields *fieldperm.Table, resource fieldperm.
 	for _, c := range slices.Concat(l.denies, l.allows) {
 		rule := c.hit.PolicyRule()
 		for _, h := range fields.Hidden(resource) {
-			if rule == nil || MayRead(rule, h.Field) {
+			if rule == nil || MayRead(rule, h) {
 				return h, true
 			}
 		}
 		for _, h := range fields.Hidden(HiddenPlaces) {
-			if rule == nil || MayReadNamespace(rule, h.Field) {
+			if rule == nil || MayReadNamespace(rule, h) {
 				return h, true
 			}
 		}
 	}
 	return found, false
-}
-
-// HiddenPlaces is the resource whose objects conditions on any other resource can see: namespaces.
-var HiddenPlaces = fieldperm.Resource{Resource: "namespaces"}
-
-// MayRead reports whether a condition of a rule may read a field, or depends on whether it changes.
-func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
-	return reads(rule, at, expr.MayRead)
-}
-
-// MayReadNamespace is MayRead for a field of the namespace that the object is in.
-func MayReadNamespace(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
-	return reads(rule, at, expr.MayReadNamespace)
-}
-
-func reads(rule *policyv1alpha1.PolicyRule, at fieldperm.Path, may func(source string, field []string) bool) bool {
-	var names []string
-	for _, step := range at {
-		names = append(names, step.Name)
-	}
-	return slices.ContainsFunc([]string{rule.Where, rule.When}, func(source string) bool { return source != "" && may(source, names) })
 }

@@ -14,8 +14,10 @@ import (
 
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/hiddenfield"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/answer"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -70,22 +72,28 @@ func (s *sight) check() error {
 	if err := s.checkVersion(); err != nil {
 		return err
 	}
+	if err := s.checkScale(); err != nil {
+		return err
+	}
 	if !verbs.Selects(s.attrs.GetVerb()) {
 		return nil
 	}
 	byField, _ := s.attrs.GetFieldSelector() // the handler refuses selectors that cannot be read
 	for _, requirement := range byField {
-		if p, err := fieldperm.ParsePath("." + requirement.Field); err == nil {
-			if h, ok := s.fields.At(p); ok {
-				return s.unselectable("fieldSelector", requirement.Field, h)
-			}
+		resource := resourceOf(s.attrs)
+		p, known := authorize.SelectedField(resource, requirement.Field, s.filters.schemeOf(resource) == nil)
+		if !known {
+			return s.unselectable("fieldSelector", requirement.Field, "it is not known which field this is, and fields are hidden", s.fields...)
+		}
+		if h, hidden := s.fields.At(p); hidden {
+			return s.unselectable("fieldSelector", requirement.Field, fmt.Sprintf("the field %s is hidden", h.Field), h)
 		}
 	}
 	byLabel, _ := s.attrs.GetLabelSelector()
 	for _, requirement := range byLabel {
 		at := fieldperm.Path{fieldperm.Field("metadata"), fieldperm.Field("labels"), fieldperm.Key(requirement.Key())}
 		if h, ok := s.fields.At(at); ok {
-			return s.unselectable("labelSelector", requirement.Key(), h)
+			return s.unselectable("labelSelector", requirement.Key(), fmt.Sprintf("the field %s is hidden", h.Field), h)
 		}
 	}
 	return nil
@@ -108,9 +116,26 @@ func (s *sight) checkVersion() error {
 	return nil
 }
 
-func (s *sight) unselectable(parameter, name string, h fieldperm.Hidden) error {
+// checkScale refuses to write a Scale that is made of a hidden field, as one may be that a definition got later: the
+// response shows it.
+func (s *sight) checkScale() error {
+	if s.attrs.GetSubresource() != "scale" || !verbs.IsWrite(s.attrs.GetVerb()) {
+		return nil
+	}
+	resource := resourceOf(s.attrs)
+	shown := s.holder.Snapshot.Fields.ShownInScale(fieldperm.Resource{Group: resource.Group, Resource: resource.Resource})
+	for _, h := range s.fields {
+		if h.Field.OverlapsAny(shown) {
+			return apierrors.NewForbidden(resource, s.attrs.GetName(), fmt.Errorf("its scale shows the field %s, which is hidden from you: writing it takes %s (%s)", h.Field, h.Verb(), h.Source))
+		}
+	}
+	return nil
+}
+
+func (s *sight) unselectable(parameter, name, why string, hidden ...fieldperm.Hidden) error {
 	kind := schema.GroupKind{Group: s.attrs.GetAPIGroup(), Kind: s.attrs.GetResource()}
-	why := fmt.Sprintf("the field %s is hidden from you: selecting by it takes %s (%s)", h.Field, h.Verb(), h.Source)
+	all := hiddenfield.Set(hidden)
+	why += fmt.Sprintf(" from you: selecting by it takes %s (%s)", strings.Join(all.Verbs(), ", "), strings.Join(all.Sources(), ", "))
 	return apierrors.NewInvalid(kind, s.attrs.GetName(), field.ErrorList{field.Forbidden(field.NewPath(parameter).Key(name), why)})
 }
 

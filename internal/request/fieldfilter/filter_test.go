@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -147,6 +148,27 @@ func TestPlainAccept(t *testing.T) {
 	in := http.Header{"Accept": {"application/json;as=Table;v=v1;g=meta.k8s.io, application/json; As=table", "application/json"}, "Accept-Encoding": {"gzip"}}
 	if out := plainAccept(in); out.Get("Accept") != "application/json" || out.Get("Accept-Encoding") != "" {
 		t.Errorf("%v", out)
+	}
+}
+
+// HF-5: a selector of a key that is not known, or of a hidden field, is refused to who does not see it.
+func TestSelectors(t *testing.T) {
+	w := newWorld(t, true)
+	for _, tc := range []struct {
+		who, selector string
+		want          int
+	}{{"bob", "type=x", 200}, {"bob", "metadata.name=x", 200}, {"bob", "data=x", 422}, {"bob", "other=x", 422}, {"sam", "other=x", 200}} {
+		for _, verb := range []string{"list", "watch", "deletecollection"} {
+			r := w.request(t, tc.who, verb)
+			attrs := requestctx.From(r.Context()).Attributes().(authorizer.AttributesRecord)
+			attrs.FieldSelectorRequirements = fields.ParseSelectorOrDie(tc.selector).Requirements()
+			requestctx.From(r.Context()).Put(requestctx.Request, attrs, requestctx.Allowed())
+			recorded := httptest.NewRecorder()
+			w.filters.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(recorded, r)
+			if recorded.Code != tc.want || tc.want == 422 && !strings.Contains(recorded.Body.String(), "reveal:example.com/data") {
+				t.Errorf("%s: %s by %s: %d %s", tc.who, verb, tc.selector, recorded.Code, recorded.Body)
+			}
+		}
 	}
 }
 

@@ -103,6 +103,16 @@ func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
 	return schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 }
 
+// inVersion records in which version the fields of a resource are declared, unless all versions have them in the same
+// places, as those of a custom resource without a conversion webhook do.
+func (f *Filters) inVersion(hidden hiddenfield.Set, served *snapshot.Served, resource schema.GroupResource) hiddenfield.Set {
+	if f.schemeOf(resource) == nil && !served.Converted(resource) {
+		return hidden
+	}
+	kind := schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)}
+	return hidden.In(schema.GroupVersion{Group: resource.Group, Version: served.PreferredVersion(kind)}.String())
+}
+
 // kind returns the kind of the resource in the version that fields are declared for.
 func (s *sight) kind() (schema.GroupVersionKind, error) {
 	served := s.holder.Snapshot.Served

@@ -21,8 +21,9 @@ type patch struct {
 	// applies is set for server-side apply, by a manager.
 	applies bool
 	manager string
-	// touched are the hidden fields that it sets.
+	// touched are the hidden fields that it sets, and applied is set if it writes what kubectl applied.
 	touched hiddenfield.Set
+	applied bool
 }
 
 type patchKey struct{}
@@ -68,7 +69,7 @@ func (s *sight) checkPatch(r *http.Request) (*http.Request, error) {
 	case err != nil:
 		return r, apierrors.NewForbidden(resource, s.attrs.GetName(), err)
 	}
-	p.touched = s.fields.Touched(body)
+	p.touched, p.applied = s.fields.Touched(body), hiddenfield.WritesApplied(body)
 	out := r.WithContext(r.Context())
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return out, nil

@@ -38,6 +38,7 @@ func (f *Filters) Redact(ev *auditinternal.Event, reveal []string) *auditinterna
 	if len(hidden) == 0 {
 		return ev
 	}
+	hidden = f.inVersion(hidden, snap.Served, resource)
 	out := *ev
 	kind := schema.GroupKind{Group: resource.Group, Kind: snap.Served.OwnKind(resource)}
 	known := snap.Served.PreferredVersion(kind) == ev.ObjectRef.APIVersion || f.schemeOf(resource) == nil && !snap.Served.Converted(resource)

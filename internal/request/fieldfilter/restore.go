@@ -85,7 +85,8 @@ func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	if p := patchOf(ctx); p != nil && p.applies {
 		before, after := managersOf(old), managersOf(new)
 		// The first apply to an object without managers makes all stored fields those of one manager.
-		if hidden.TakenOver(before, after) || len(before) == 0 && len(hidden.AppliedBy(p.manager, after)) > 0 {
+		first := len(before) == 0 && (len(hidden.AppliedBy(p.manager, after)) > 0 || hiddenfield.AppliesApplied(p.manager, after))
+		if first || hidden.TakenOver(before, after) {
 			return s.takenOver()
 		}
 	}
@@ -97,16 +98,16 @@ func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	if err != nil {
 		return s.refuse(err)
 	}
-	set := restored.Set
+	set, applied := restored.Set, true
 	if p := patchOf(ctx); p != nil {
-		if set = p.touched; p.applies {
-			set = hidden.AppliedBy(p.manager, managersOf(new))
+		if set, applied = p.touched, p.applied; p.applies {
+			set, applied = hidden.AppliedBy(p.manager, managersOf(new)), hiddenfield.AppliesApplied(p.manager, managersOf(new))
 		}
 	}
 	if err := s.checkSet(ctx, a, set, by); err != nil {
 		return err
 	}
-	if err := hidden.RestoreMetadata(old, restored.Object, set); err != nil {
+	if err := hidden.RestoreMetadata(old, restored.Object, set, applied); err != nil {
 		return s.refuse(err)
 	}
 	return s.replace(a.GetObject(), restored.Object, back)

@@ -73,6 +73,7 @@ func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs auth
 	if len(s.fields) == 0 {
 		return nil
 	}
+	s.fields = f.inVersion(s.fields, holder.Snapshot.Served, resourceOf(attrs))
 	return s
 }
 

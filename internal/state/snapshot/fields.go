@@ -41,6 +41,8 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, which may differ between versions; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
+	// ShownInScale are all fields that its scale subresource shows.
+	ShownInScale []fieldperm.Path
 	// Templates are the pod templates in its objects.
 	Templates []fieldperm.Template
 	// Problem is set if some declarations cannot be read; the readable ones are included. It is unknown which fields
@@ -49,7 +51,7 @@ type CustomFields struct {
 }
 
 func (c CustomFields) isEmpty() bool {
-	return len(c.Declared) == 0 && c.Scale == nil && len(c.Templates) == 0 && c.Problem == ""
+	return len(c.Declared) == 0 && c.Scale == nil && len(c.ShownInScale) == 0 && len(c.Templates) == 0 && c.Problem == ""
 }
 
 // Fields is the part with the table of field permissions. Custom resource definitions change often, mostly in
@@ -186,7 +188,7 @@ func (f *Fields) redeclared() (changed bool) {
 }
 
 func (f *Fields) build() {
-	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}}
+	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}, ShownInScale: map[fieldperm.Resource][]fieldperm.Path{}}
 	var shadowed []*policyv1alpha1.FieldPermission
 	for _, p := range Of[*policyv1alpha1.FieldPermission](f.permissions) {
 		if p.Shadowed() {
@@ -204,6 +206,9 @@ func (f *Fields) build() {
 		cfg.Templates = append(cfg.Templates, custom.Templates...)
 		if custom.Scale != nil {
 			cfg.Scaled[custom.Resource] = custom.Scale
+		}
+		if len(custom.ShownInScale) > 0 {
+			cfg.ShownInScale[custom.Resource] = custom.ShownInScale
 		}
 		if custom.Problem != "" {
 			unreadable = append(unreadable, fieldperm.Issue{Source: definition.Name, Message: custom.Problem})

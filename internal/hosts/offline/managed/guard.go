@@ -58,7 +58,7 @@ func newGuard(p *admissionv1.ValidatingAdmissionPolicy) (*guard, error) {
 // look finds out what a policy looks at.
 func (g *guard) look() {
 	for _, m := range g.policy.Spec.MatchConditions {
-		g.chooses = g.chooses || expr.MayRead(m.Expression, nil)
+		g.chooses = g.chooses || expr.MayRead(m.Expression, expr.Field{})
 	}
 	var rest []string
 	for _, v := range g.policy.Spec.Variables {
@@ -68,8 +68,8 @@ func (g *guard) look() {
 		rest = append(rest, v.Expression)
 	}
 	for _, text := range rest {
-		g.judges = g.judges || expr.MayRead(text, nil)
-		g.asksPlace = g.asksPlace || expr.MayReadNamespace(text, nil)
+		g.judges = g.judges || expr.MayRead(text, expr.Field{})
+		g.asksPlace = g.asksPlace || expr.MayReadNamespace(text, expr.Field{})
 		g.asksCaller = g.asksCaller || expr.MayReadCaller(text)
 	}
 }
