@@ -93,7 +93,9 @@ func (w *walker) extend(above *class, i int, perms []*permission) *class {
 	for _, p := range perms {
 		switch {
 		case !p.Exclusive || !w.excludes(p, i):
-			plain = append(plain, p)
+			if !p.onlyGuards {
+				plain = append(plain, p)
+			}
 		case len(exclusive) == 0 || p.literals() == exclusive[0].literals():
 			exclusive = append(exclusive, p)
 		case p.literals() > exclusive[0].literals():
