@@ -96,7 +96,8 @@ func (t *Table) written(p *permission, r Resource, version string) []placed {
 	if p.appliesTo(r) {
 		all = p.spelled(r)
 	}
-	return append(all, t.carried(p, r, version)...)
+	all = append(all, t.carried(p, r, version)...)
+	return append(all, overwriting(r, all)...)
 }
 
 // carried lists the places in the objects that an object of a resource carries.

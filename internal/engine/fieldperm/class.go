@@ -67,6 +67,9 @@ func (w *walker) classAt(i int) *class {
 	if perms := w.permsAt(i); len(perms) > 0 {
 		made = w.intern(w.extend(above, i, perms))
 	}
+	if orders := w.ordersAt(i); len(orders) > 0 {
+		made = w.intern(&class{exclusive: made.exclusive, needs: slices.Concat(made.needs, orders)})
+	}
 	w.frames[i].class = made
 	return made
 }
