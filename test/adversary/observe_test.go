@@ -162,7 +162,7 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 	if own := slices.ContainsFunc(all, func(d *doing) bool {
 		main, _, _ := strings.Cut(d.Resource, "/")
 		return d.writes() && d.answer.ok() && (main == p.Resource || main == "bindings" && p.Resource == "pods") && d.Name == p.Name
-	}); !own && len(game.Changed(before, after)) > 0 && !orphaned(before, after, all) {
+	}); !own && len(game.Changed(before, after)) > 0 && !g.orphaned(before, after, all) {
 		ask := game.Ask{Verb: "update", Resource: p.Resource, NS: p.NS, Name: p.Name, Old: before, New: after}
 		if !g.somebody(all, ask) {
 			g.report("changed", p.Resource, "%s has changed (%v), and %s is denied to change it", p.Ref(), game.Changed(before, after), names(all))
@@ -172,9 +172,9 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 }
 
 // orphaned reports whether all that has changed is that references to owners are gone, which were deleted in the same
-// steps: a deletion that orphans is the way to delete an owner of what one is denied to delete
-// (docs/explanation/effects.md).
-func orphaned(before, after map[string]any, all []*doing) bool {
+// steps, or because of them: a deletion that orphans is the way to delete an owner of what one is denied to delete, and
+// what has another owner stays, too (docs/explanation/effects.md).
+func (g *table) orphaned(before, after map[string]any, all []*doing) bool {
 	if !slices.Equal(game.Changed(before, after), []string{".metadata.ownerReferences"}) {
 		return false
 	}
@@ -190,7 +190,9 @@ func orphaned(before, after map[string]any, all []*doing) bool {
 	}
 	for _, owner := range owners(before) {
 		gone := !slices.ContainsFunc(owners(after), same(owner))
-		if gone && !slices.ContainsFunc(all, func(d *doing) bool {
+		prey := slices.IndexFunc(g.prey, func(o map[string]any) bool { return game.Dig(o, "metadata", "uid") == owner.(map[string]any)["uid"] })
+		collected := prey >= 0 && g.get(g.c.Prey[prey].Ref()) == nil
+		if gone && !collected && !slices.ContainsFunc(all, func(d *doing) bool {
 			return d.answer.ok() && (d.Verb == "deletecollection" || d.Verb == "delete" && d.Name == owner.(map[string]any)["name"])
 		}) {
 			return false

@@ -31,7 +31,7 @@ var stubs = map[string]string{
 	"policies.policy.proviso.dev":       `{}`,
 	"controllerrevisions.apps":          `{"revision": 1}`,
 	"customresourcedefinitions.apiextensions.k8s.io": `{"spec": {"scope": "Namespaced", "versions": [{"name": "v1", "served": true, "storage": true,
-		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`,
+		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"given": {"type": "string"}}}}}]}}`,
 	"pods/eviction":         `{}`,
 	"pods/binding":          `{"target": {"kind": "Node", "name": "nowhere"}}`,
 	"bindings":              `{"target": {"kind": "Node", "name": "nowhere"}}`,

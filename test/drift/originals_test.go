@@ -104,10 +104,53 @@ var originals = []original{
 	{kube, "cmd/kube-controller-manager/app", "newClusterRoleAggregationController", "how internal/hosts/apiserver/controllers starts cluster role aggregation"},
 	{kube, "cmd/kube-controller-manager/app", "newResourceQuotaController", "how internal/hosts/apiserver/controllers starts the resource quota controller"},
 
+	// Fields that the server sets from others when it creates an object (FP-16): what is made from a template is not
+	// checked again.
+	{kube, "pkg/registry/core/pod", "podStrategy.PrepareForCreate", derives + " of pods"},
+	{kube, "pkg/registry/core/pod", "applyAppArmorVersionSkew", derives + " of pods: the annotation with an AppArmor profile"},
+	{kube, "pkg/registry/core/pod", "mutatePodAffinity", derives + " of pods: matchLabelKeys"},
+	{kube, "pkg/registry/core/pod", "mutateTopologySpreadConstraints", derives + " of pods: matchLabelKeys"},
+	{kube, "pkg/api/pod", "DefaultPodLevelResources", derives + " of pods: requests and limits of the pod"},
+	{kube, "pkg/registry/core/persistentvolumeclaim", "persistentvolumeclaimStrategy.PrepareForCreate", derives + " of claims"},
+	{kube, "pkg/api/persistentvolumeclaim", "NormalizeDataSources", derives + " of claims: the data source"},
+	{kube, "pkg/registry/batch/job", "jobStrategy.PrepareForCreate", derives + " of jobs"},
+	{kube, "pkg/registry/apps/replicaset", "rsStrategy.PrepareForCreate", derives + " of replica sets"},
+	{kube, "pkg/registry/apps/controllerrevision", "strategy.PrepareForCreate", derives + " of revisions"},
+	{kube, "pkg/registry/resource/resourceclaim", "resourceclaimStrategy.PrepareForCreate", derives + " of resource claims"},
+	{kube, "pkg/registry/core/endpoint", "endpointsStrategy.PrepareForCreate", derives + " of endpoints"},
+	{kube, "pkg/registry/discovery/endpointslice", "endpointSliceStrategy.PrepareForCreate", derives + " of endpoint slices"},
+	{kube, "pkg/apis/batch/v1", "SetDefaults_Job", derives + " of jobs: labels"},
+	{kube, "pkg/apis/core/v1", "SetDefaults_ReplicationController", derives + " of replication controllers: labels"},
+	{kube, "pkg/apis/core/v1", "SetDefaults_PodSpec", derives + " of pods: the service account"},
+	{kube, "plugin/pkg/admission/priority", "Plugin.admitPod", derives + " of pods: the priority"},
+	{kube, "plugin/pkg/admission/runtimeclass", "setOverhead", derives + " of pods: the overhead"},
+	{kube, "plugin/pkg/admission/runtimeclass", "setScheduling", derives + " of pods: the node selector and tolerations"},
+	{kube, "plugin/pkg/admission/serviceaccount", "Plugin.Admit", derives + " of pods: pull secrets"},
+
+	// Fields that a controller overwrites because of a label or an annotation (NI-4).
+	{kube, "pkg/controller/deployment", "DeploymentController.rollback", overwrites},
+	{kube, "pkg/controller/deployment", "DeploymentController.rollbackToTemplate", overwrites},
+	{kube, "pkg/registry/flowcontrol/ensurer", "shouldUpdateSpec", overwrites},
+	{aggregator, "pkg/controllers/autoregister", "autoRegisterController.checkAPIService", overwrites},
+	{kube, "pkg/controller/serviceaccount", "TokensController.generateTokenIfNeeded", overwrites},
+
+	// What becomes of dependents, and of stored custom resources.
+	{apiserver, "pkg/registry/generic/registry", "shouldOrphanDependents", "honoursOrphan in internal/request/enforce"},
+	{apiserver, "pkg/registry/generic/registry", "deletionFinalizersForGarbageCollection", "honoursOrphan in internal/request/enforce"},
+	{extensions, "pkg/apiserver/schema/defaulting", "Default", "refilled in internal/request/enforce: which changes of a schema change what rules see"},
+	{extensions, "pkg/apiserver", "unstructuredSchemaCoercer.apply", "dropped and refilled in internal/request/enforce: what a schema drops"},
+	{extensions, "pkg/registry/customresource", "customResourceStrategy.PrepareForUpdate", "switched in internal/request/enforce: which requests write the status"},
+
 	// Requests that leave the process.
 	{aggregator, "pkg/apiserver", "proxyHandler.ServeHTTP", "proxied requests run no admission here: conditional callers are refused before"},
 	{extensions, "pkg/apiserver", "crdHandler.ServeHTTP", "custom resources use the authorizer and admission of the configuration"},
 }
+
+// What to look at in the tables of internal/engine/fieldperm.
+const (
+	derives    = "derived and spellings in internal/engine/fieldperm, for fields"
+	overwrites = "overwrites in internal/engine/fieldperm: which fields a label or an annotation has overwritten"
+)
 
 // TestOriginals fails when upstream changes what our wiring follows.
 func TestOriginals(t *testing.T) {

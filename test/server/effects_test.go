@@ -82,6 +82,8 @@ rules:
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: owner, namespace: effects}}
 ---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: spare, namespace: effects}, rules: [{verbs: [get], resourceKinds: [configmaps]}]}
+---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: ledger, namespace: effects, labels: {protected: "yes"}}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: notes, namespace: effects}}
@@ -142,6 +144,17 @@ func TestDenyHoldsByEffect(t *testing.T) {
 		refusedWith(t, "take the orphan finalizer off", patch(edgar, "owner", []byte(`{"metadata":{"finalizers":null}}`)), "the garbage collector would delete configmaps")
 		fine(t, "the admin does the collector's work", patch(admin, "ledger", []byte(`{"metadata":{"ownerReferences":null}}`)))
 		fine(t, "take it off then", patch(edgar, "owner", []byte(`{"metadata":{"finalizers":null}}`)))
+		// A role is an entry of a container: nothing is orphaned with it.
+		spare, err := x.admin.Resource(policyRole).Namespace("effects").Get(ctx, "spare", metav1.GetOptions{})
+		fine(t, "get the role", err)
+		fine(t, "the admin hangs it below a role", patch(admin, "ledger", []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","name":"spare","uid":"`+string(spare.GetUID())+`"}]}}`)))
+		roles := dynamic.NewForConfigOrDie(s.as("effects-edgar")).Resource(policyRole).Namespace("effects")
+		refusedWith(t, "delete the role and leave what it owns", roles.Delete(ctx, "spare", metav1.DeleteOptions{PropagationPolicy: ptr(metav1.DeletePropagationOrphan)}), "the garbage collector would delete configmaps")
+		fine(t, "the admin takes it off", patch(admin, "ledger", []byte(`{"metadata":{"ownerReferences":null}}`)))
+		fine(t, "delete the role", roles.Delete(ctx, "spare", metav1.DeleteOptions{PropagationPolicy: ptr(metav1.DeletePropagationOrphan)}))
+		if _, err := x.admin.Resource(policyRole).Namespace("effects").Get(ctx, "spare", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a role that was deleted with Orphan waits for nothing: %v", err)
+		}
 		fine(t, "delete what owns nothing", edgar.CoreV1().ConfigMaps("effects").Delete(ctx, "notes", metav1.DeleteOptions{}))
 	})
 

@@ -135,9 +135,110 @@ func TestOneMeaningInEveryVersion(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for name, body := range map[string]string{
+		"a default":              `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/level/default","value":"high"}]`,
+		"a field with a default": `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/more","value":{"type":"string","default":"x"}}]`,
+		"null":                   `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/keep/nullable","value":true}]`,
+		"status":                 `[{"op":"add","path":"/spec/versions/0/subresources/status","value":{}}]`,
+		"no scale":               `[{"op":"remove","path":"/spec/versions/0/subresources/scale"}]`,
+		"another scale":          `[{"op":"replace","path":"/spec/versions/0/subresources/scale/specReplicasPath","value":".spec.other"}]`,
+	} {
+		if err := reshape("vera", body); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "and one denies you") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := reshape("walt", body); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for who, body := range map[string]string{"walt": hide, "vera": `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/more","value":{"type":"string"}}]`} {
 		if err := reshape(who, body); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
+}
+
+const cratesDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crates.versions.example.com}
+spec:
+  group: versions.example.com
+  scope: Namespaced
+  names: {plural: crates, kind: Crate}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {released: {type: boolean}, status: {type: object, properties: {phase: {type: string}}}}}}
+    subresources: {status: {}}
+`
+
+// NI-5: the server gives stored objects the defaults of their schema, and lets the main resource write the status of
+// one without that subresource. The author of the definition, whom rules deny something, may change neither.
+func TestDefinitionsLiftNoDeny(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	ctx := t.Context()
+	admin := dynamic.NewForConfigOrDie(s.admin)
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crates := schema.GroupVersionResource{Group: "versions.example.com", Version: "v1", Resource: "crates"}
+	var definition unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(cratesDefinition), &definition.Object); err != nil {
+		t.Fatal(err)
+	}
+	_, err := admin.Resource(definitions).Create(ctx, &definition, metav1.CreateOptions{})
+	fine(t, "the definition", err)
+	s.await("a crate", func() (bool, error) {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "versions.example.com/v1", "kind": "Crate", "metadata": map[string]any{"name": "c"}}}
+		_, err := admin.Resource(crates).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
+		return err == nil, nil
+	})
+	grantReads(t, admin, "crates", "crates-carol", map[string]any{"verbs": []any{"*"}, "resourceKinds": []any{"crates.versions.example.com", "customresourcedefinitions.apiextensions.k8s.io"}},
+		map[string]any{"verbs": []any{"delete"}, "resourceKinds": []any{"crates.versions.example.com"}, "deny": true, "where": "!(has(resource.released) && resource.released)"},
+		map[string]any{"verbs": []any{"update", "patch"}, "resourceKinds": []any{"crates.versions.example.com/status"}, "deny": true})
+	carol := dynamic.NewForConfigOrDie(s.as("crates-carol"))
+	dry := []string{"All"}
+	remove := func() error {
+		return carol.Resource(crates).Namespace("default").Delete(ctx, "c", metav1.DeleteOptions{DryRun: dry})
+	}
+	status := func(subresource ...string) (bool, error) {
+		o, err := carol.Resource(crates).Namespace("default").Patch(ctx, "c", types.MergePatchType, []byte(`{"status":{"phase":"Done"}}`), metav1.PatchOptions{DryRun: dry}, subresource...)
+		if err != nil {
+			return false, err
+		}
+		phase, _, err := unstructured.NestedString(o.Object, "status", "phase")
+		return phase == "Done", err
+	}
+	change := func(who dynamic.Interface, body string) error {
+		_, err := who.Resource(definitions).Patch(ctx, "crates.versions.example.com", types.JSONPatchType, []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	s.await("the rules", func() (bool, error) {
+		err := change(carol, `[{"op":"test","path":"/spec/scope","value":"Namespaced"}]`)
+		return err == nil, nil
+	})
+	const (
+		fill   = `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/released/default","value":true}]`
+		unfill = `[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/released/default"}]`
+		off    = `[{"op":"remove","path":"/spec/versions/0/subresources/status"}]`
+		on     = `[{"op":"add","path":"/spec/versions/0/subresources","value":{"status":{}}}]`
+	)
+	refusedWith(t, "delete", remove(), "")
+	refusedWith(t, "add the default", change(carol, fill), "another default or nullable of .released in version v1 would change what rules see, and one denies you ")
+	fine(t, "the admin does", change(admin, fill))
+	s.await("the default, in what was stored before", func() (bool, error) { return remove() == nil, nil })
+	refusedWith(t, "take it away", change(carol, unfill), "another default or nullable of .released")
+	fine(t, "the admin does", change(admin, unfill))
+	s.await("no default", func() (bool, error) { return apierrors.IsForbidden(remove()), nil })
+
+	_, err = status("status")
+	refusedWith(t, "write the status", err, "")
+	if done, err := status(); done || err != nil {
+		t.Errorf("the main resource does not write the status: %v, %v", done, err)
+	}
+	refusedWith(t, "switch the status off", change(carol, off), "another subresource status of version v1 would change which requests write which fields, and one denies you")
+	fine(t, "the admin does", change(admin, off))
+	s.await("the status, by the main resource", func() (bool, error) { return status() })
+	refusedWith(t, "switch it on", change(carol, on), "another subresource status of version v1")
+	fine(t, "the admin does", change(admin, on))
 }

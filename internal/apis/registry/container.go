@@ -36,7 +36,7 @@ const (
 type layout[C, V object] struct {
 	// names are the names of all entries, in order.
 	names func(C) []string
-	// get returns a copy of an entry.
+	// get returns a copy of an entry, without the owners that earlier releases have stored.
 	get func(c C, name string) (V, bool)
 	// put adds or replaces an entry. It must not change what C shared with others before.
 	put func(c C, entry V)

@@ -55,7 +55,7 @@ func roleKind(cfg Config, guards *protections) *kind[*authz.Role] {
 		turn:     func(ctx context.Context, r, old *authz.Role) (func(), error) { return conditionsTurn(ctx, cfg, r, old) },
 		validate: func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
 		warn: func(ctx context.Context, r, old *authz.Role) []string {
-			warnings := ownersIgnored(r.ObjectMeta)
+			var warnings []string
 			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
 				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Rules.Unserved, cfg.Reads)...)
 				warnings = append(warnings, foldedImpersonation(r.Rules)...)
@@ -132,13 +132,6 @@ func count[T any](list []T, is func(T) bool) int64 {
 	return n
 }
 
-func ownersIgnored(m metav1.ObjectMeta) []string {
-	if len(m.OwnerReferences) == 0 {
-		return nil
-	}
-	return []string{"metadata.ownerReferences: have no effect: the object is an entry of its container and is not garbage-collected"}
-}
-
 // roleLayout says where roles are in a Policy. The status that the Policy keeps for them is shown with them.
 func roleLayout(master string) layout[*policy.Policy, *authz.Role] {
 	return layout[*policy.Policy, *authz.Role]{
@@ -158,6 +151,7 @@ func roleLayout(master string) layout[*policy.Policy, *authz.Role] {
 			entry = *entry.DeepCopy()
 			role := &authz.Role{ObjectMeta: entry.ObjectMeta, Rules: entry.Rules}
 			role.Name, role.Namespace = name, p.Namespace
+			role.OwnerReferences = nil
 			if status, ok := p.Status.Roles[name]; ok {
 				role.Status = *status.DeepCopy()
 			}

@@ -38,7 +38,7 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			return validate.RoleBinding(b, old, masterNamespace)
 		},
 		warn: func(_ context.Context, b, _ *authz.RoleBinding) []string {
-			warnings := ownersIgnored(b.ObjectMeta)
+			var warnings []string
 			if len(b.UserNames)+len(b.GroupNames) == 0 {
 				warnings = append(warnings, "userNames, groupNames: both are empty: the binding gives the role to nobody")
 			}
@@ -101,6 +101,7 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 				RoleRef: policycodec.RoleRefOf(&entry, b.PolicyRef.Namespace), NotBefore: entry.NotBefore, NotAfter: entry.NotAfter,
 			}
 			binding.Name, binding.Namespace = name, b.Namespace
+			binding.OwnerReferences = nil
 			if slices.Contains(entry.Spellings, policy.SpellingRoleName) {
 				binding.RoleName = entry.RoleName
 			}

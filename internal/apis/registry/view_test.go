@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 // PO-4: roles and role bindings behave at their usual locations like objects of their own.
@@ -265,8 +268,21 @@ func TestEntriesHaveNoFinalizers(t *testing.T) {
 	s.containers("hammer")
 	s.refuse(422, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, finalizers: [example.com/x]}}`, "finalizers", "Policy")
 	got := s.must("POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: x, uid: "1"}]}}`)
-	if !strings.Contains(strings.Join(got.warnings, " "), "ownerReferences") {
-		t.Errorf("warnings %q", got.warnings)
+	disowned := func(got answer, warned bool) {
+		t.Helper()
+		if strings.Contains(strings.Join(got.warnings, " "), "ownerReferences: are dropped") != warned || got.at("metadata", "ownerReferences") != nil {
+			t.Errorf("warnings %q, owners %v", got.warnings, got.at("metadata", "ownerReferences"))
+		}
+	}
+	disowned(got, true)
+	disowned(s.must("PATCH", rolesIn("hammer")+"/a", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"1"}]}}`, "Content-Type", mergePatch), true)
+	disowned(s.must("PATCH", rolesIn("hammer")+"/a", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type", mergePatch), false)
+	// Earlier releases have stored owners, and the garbage collector must not see them.
+	owned := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "1"}}}
+	role, _ := roleLayout("master").get(&policy.Policy{Roles: map[string]policy.PolicyRole{"a": {ObjectMeta: owned}}}, "a")
+	binding, _ := roleBindingLayout().get(&policy.PolicyBinding{RoleBindings: map[string]policy.PolicyRoleBinding{"a": {ObjectMeta: owned}}}, "a")
+	if len(role.OwnerReferences)+len(binding.OwnerReferences) > 0 || len(owned.OwnerReferences) == 0 {
+		t.Errorf("stored owners are shown: %v, %v", role.OwnerReferences, binding.OwnerReferences)
 	}
 	for _, name := range []string{"a/b", "..", "a%b"} {
 		s.refuse(422, "POST", rolesIn("hammer"), roleYAML(name, readPods), "metadata.name")

@@ -13,6 +13,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // attempts is how often a write that others keep getting in the way of is started again. Writers of other entries do
@@ -46,6 +47,7 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 	if entry.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("metadata.resourceVersion: cannot be set on something that is created; leave it out")
 	}
+	disown(ctx, entry)
 	strategy := newStrategy(s.kind)
 	rest.FillObjectMetaSystemFields(entry)
 	if entry.GetGenerateName() != "" && entry.GetName() == "" {
@@ -74,6 +76,15 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 		return nil, s.takeBack(ctx, namespace, entry, err)
 	}
 	return entry, nil
+}
+
+// disown drops the owners of an entry. The garbage collector would delete it with them, and the index of owners, by
+// which a deny of that is found, does not look into containers.
+func disown[V object](ctx context.Context, entry V) {
+	if len(entry.GetOwnerReferences()) > 0 {
+		entry.SetOwnerReferences(nil)
+		warning.AddWarning(ctx, "", "metadata.ownerReferences: are dropped: the object is an entry of its container and is not garbage-collected")
+	}
 }
 
 // add puts a new entry into its container, which open has made sure to exist; if it was deleted at the same moment,
@@ -207,6 +218,7 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 			return false, err
 		}
 		entry := cast[V](obj)
+		disown(ctx, entry)
 		switch entry.GetResourceVersion() {
 		case "":
 			entry.SetResourceVersion(current.GetResourceVersion())

@@ -26,6 +26,9 @@ type copied struct {
 	to, from Path
 	// whole is set if the value has different forms in the two places, so nothing inside it can be located.
 	whole bool
+	// prefix is set if from stands for all entries of a map, and only those whose key has this prefix count. The rest
+	// of the key is the name of the element of a list that to goes through.
+	prefix string
 }
 
 var (
@@ -44,7 +47,8 @@ var (
 	podTemplate     = carrier{inner: pods, at: path(".spec.template")}
 	// A revision has the labels of the pods, the annotations of the set, and the template.
 	revision = carrier{inner: revisions, copied: []copied{
-		{to: labelsPath, from: podLabelsPath}, {to: annotationsPath, from: annotationsPath}, {path(".data"), path(".spec.template"), true},
+		{to: labelsPath, from: podLabelsPath}, {to: annotationsPath, from: annotationsPath},
+		{to: path(".data"), from: path(".spec.template"), whole: true},
 	}}
 	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
 )
@@ -65,39 +69,25 @@ var carriers = Carriers{
 		{inner: claims, at: path(".spec.volumeClaimTemplates[]"), copied: []copied{{to: labelsPath, from: path(".spec.selector.matchLabels")}}},
 	},
 	{"apps", "daemonsets"}: {podTemplate, revision},
-	// The data of a revision is a part of the set that it was made from, in its canonical form.
-	revisions:             {{inner: statefulSets, at: path(".data"), inside: true}},
+	// The data of a revision is a part of the set that it was made from, in its canonical form, but without defaults.
+	revisions: {{inner: statefulSets, at: path(".data"), inside: true}, {inner: pods, copied: []copied{
+		{to: path(".spec.serviceAccountName"), from: path(".data.spec.template.spec.serviceAccount")},
+	}}},
 	jobs:                  {podTemplate},
 	{"batch", "cronjobs"}: {{inner: jobs, at: path(".spec.jobTemplate")}},
 	pods:                  {{inner: claims, at: path(".spec.volumes[].ephemeral.volumeClaimTemplate")}},
 	{"resource.k8s.io", "resourceclaimtemplates"}: {{inner: resourceClaims, at: specPath}},
 	{"", "services"}: {{inner: endpoints, copied: metadataCopied}, {inner: endpointSlices, copied: metadataCopied}},
 	endpoints:        {{inner: endpointSlices, copied: metadataCopied}},
-}
-
-// spellings are the older places of a field: readers of the field prefer them, or accept them instead.
-var spellings = map[Resource][]copied{
-	{"", "persistentvolumes"}: {
-		{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")},
-		{path(".spec.mountOptions"), annotation("volume.beta.kubernetes.io/mount-options"), true},
-	},
-	claims:                             {{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")}},
-	{"networking.k8s.io", "ingresses"}: {{to: path(".spec.ingressClassName"), from: annotation("kubernetes.io/ingress.class")}},
-	{"", "services"}:                   {{path(".spec.loadBalancerSourceRanges"), annotation("service.beta.kubernetes.io/load-balancer-source-ranges"), true}},
-	{"storage.k8s.io", "storageclasses"}: {
-		{annotation("storageclass.kubernetes.io/is-default-class"), annotation("storageclass.beta.kubernetes.io/is-default-class"), true},
-	},
-}
-
-func annotation(key string) Path { return Path{Field("metadata"), Field("annotations"), Key(key)} }
-
-// path is for the tables of this package.
-func path(text string) Path {
-	p, err := ParsePath(text)
-	if err != nil {
-		panic(err)
-	}
-	return p
+	// Admission copies these to a pod that uses the account or the class.
+	{"", "serviceaccounts"}: {{inner: pods, copied: []copied{{to: path(".spec.imagePullSecrets"), from: path(".imagePullSecrets")}}}},
+	{"node.k8s.io", "runtimeclasses"}: {{inner: pods, copied: []copied{
+		{to: path(".spec.overhead"), from: path(".overhead.podFixed")}, {to: path(".spec.nodeSelector"), from: path(".scheduling.nodeSelector")},
+		{to: path(".spec.tolerations"), from: path(".scheduling.tolerations")},
+	}}},
+	{"scheduling.k8s.io", "priorityclasses"}: {{inner: pods, copied: []copied{
+		{to: path(".spec.priority"), from: path(".value")}, {to: path(".spec.preemptionPolicy"), from: path(".preemptionPolicy")},
+	}}},
 }
 
 // written lists where an object of a resource has the field of a permission: in itself, and in what it carries.
@@ -106,7 +96,8 @@ func (t *Table) written(p *permission, r Resource, version string) []placed {
 	if p.appliesTo(r) {
 		all = p.spelled(r)
 	}
-	return append(all, t.carried(p, r, version)...)
+	all = append(all, t.carried(p, r, version)...)
+	return append(all, overwriting(r, all)...)
 }
 
 // carried lists the places in the objects that an object of a resource carries.
@@ -121,7 +112,7 @@ func (t *Table) carried(p *permission, r Resource, version string) []placed {
 			inner = t.carried(p, c.inner, "")
 		}
 		if !c.inside && p.guardsCarried(c.inner) {
-			inner = append(inner, p.spelled(c.inner)...)
+			inner = slices.Concat(inner, p.spelled(c.inner), p.guards(derived[c.inner]))
 		}
 		for _, q := range inner {
 			all = append(all, c.outer(q)...)
@@ -138,15 +129,6 @@ func (p *permission) guardsCarried(r Resource) bool {
 	return slices.Contains(p.Resources, r) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
 }
 
-// spelled returns the field itself and, if it is exclusive, its older places.
-func (p *permission) spelled(r Resource) []placed {
-	all := []placed{{p.Field, p}}
-	for _, s := range spellings[r] {
-		all = append(all, s.guard(placed{p.Field, p})...)
-	}
-	return all
-}
-
 // outer returns where a place of the created object is in its carrier.
 func (c *carrier) outer(q placed) []placed {
 	var all []placed
@@ -157,30 +139,6 @@ func (c *carrier) outer(q placed) []placed {
 		all = append(all, s.guard(q)...)
 	}
 	return all
-}
-
-// guard places an exclusive permission where the value of its field comes from. It guards but never grants: the right
-// to change one field does not include another one.
-func (c copied) guard(q placed) []placed {
-	switch {
-	case !q.perm.Exclusive:
-		return nil
-	case c.to.leadsTo(q.path) && !c.whole:
-		return []placed{{q.path[len(c.to):].under(c.from), q.perm}}
-	case c.to.leadsTo(q.path), q.path.leadsTo(c.to):
-		return []placed{{c.from, q.perm.blunt()}}
-	}
-	return nil
-}
-
-// blunt returns the permission for a place that is only a part of its field, or stands for another field: its condition
-// and its parameter would see another value than they were written for, so it is exclusive for every value and cannot
-// be granted for a single one.
-func (p *permission) blunt() *permission {
-	b := *p
-	b.when, b.ExclusiveWhen = nil, ""
-	b.broken = b.broken || b.Parameter != nil
-	return &b
 }
 
 // made returns the paths of a resource whose fields are checked in the carrier, and not again when a controller creates

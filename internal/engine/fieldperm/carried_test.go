@@ -2,6 +2,7 @@ package fieldperm
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,9 +28,10 @@ func TestCarried(t *testing.T) {
 		{".spec.storageClassName", "*", "persistentvolumes", []string{".metadata.annotations[volume.beta.kubernetes.io/storage-class]", ".spec.storageClassName"}},
 		{".spec.mountOptions[x]", "persistentvolumes", "persistentvolumes", []string{".metadata.annotations[volume.beta.kubernetes.io/mount-options]", ".spec.mountOptions[x]"}},
 		{".spec.devices", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io", []string{".spec.spec.devices"}},
-		{".metadata.annotations[x]", "replicasets.apps", "deployments.apps", []string{".metadata.annotations[x]"}},
-		{".metadata.labels", "replicasets.apps", "deployments.apps", []string{".spec.template.metadata.labels"}},
-		{".spec.template.spec.nodeName", "replicasets.apps", "deployments.apps", []string{".spec.template.spec.nodeName"}},
+		{".metadata.annotations[x]", "replicasets.apps", "deployments.apps", []string{".metadata.annotations[" + rollbackKey + "]", ".metadata.annotations[x]"}},
+		{".metadata.labels", "replicasets.apps", "deployments.apps", []string{".metadata.annotations[" + rollbackKey + "]", ".spec.template.metadata.labels"}},
+		{".spec.template.spec.nodeName", "replicasets.apps", "deployments.apps", []string{".metadata.annotations[" + rollbackKey + "]", ".spec.template.spec.nodeName"}},
+		{".spec.replicas", "replicasets.apps", "deployments.apps", []string{".spec.replicas"}},
 		{".spec.nodeName", "pods", "controllerrevisions.apps", []string{".data.spec.template.spec.nodeName"}},
 		{".spec.replicas", "statefulsets.apps", "controllerrevisions.apps", nil},
 		{".metadata.labels[x]", "endpointslices.discovery.k8s.io", "services", []string{".metadata.labels[x]"}},
@@ -49,6 +51,108 @@ func TestCarried(t *testing.T) {
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// FP-16: the server sets fields of a pod and of a claim from other ones when it creates them. In a template, those are
+// guarded; in the object itself, the field is set by the time it is checked.
+func TestDerived(t *testing.T) {
+	const (
+		prefix    = "container.apparmor.security.beta.kubernetes.io/"
+		ephemeral = ".spec.volumes[].ephemeral.volumeClaimTemplate.spec."
+	)
+	for _, tc := range []struct {
+		field, of, outer string
+		want             []string
+	}{
+		{".spec.containers[web].securityContext.appArmorProfile", "pods", "jobs.batch",
+			[]string{".spec.template.metadata.annotations[" + prefix + "web]", ".spec.template.spec.containers[web].securityContext.appArmorProfile"}},
+		{".spec.containers[].securityContext.appArmorProfile.type", "pods", "jobs.batch",
+			[]string{".spec.template.metadata.annotations[]", ".spec.template.spec.containers[].securityContext.appArmorProfile.type"}},
+		{".spec.initContainers[web]", "pods", "podtemplates", []string{".template.metadata.annotations[" + prefix + "web]", ".template.spec.initContainers[web]"}},
+		{".spec.containers[].image", "pods", "jobs.batch", []string{".spec.template.spec.containers[].image"}},
+		{".spec.containers[].securityContext.appArmorProfile", "pods", "pods", []string{".spec.containers[].securityContext.appArmorProfile"}},
+		{".spec.priority", "pods", "replicasets.apps", []string{".spec.template.spec.priority", ".spec.template.spec.priorityClassName"}},
+		{".spec.priority", "pods", "priorityclasses.scheduling.k8s.io", []string{".value"}},
+		{".spec.preemptionPolicy", "pods", "priorityclasses.scheduling.k8s.io", []string{".preemptionPolicy"}},
+		{".spec.tolerations[]", "pods", "jobs.batch", []string{".spec.template.spec.runtimeClassName", ".spec.template.spec.tolerations[]"}},
+		{".spec.overhead", "pods", "runtimeclasses.node.k8s.io", []string{".overhead.podFixed"}},
+		{".spec.nodeSelector[x]", "pods", "runtimeclasses.node.k8s.io", []string{".scheduling.nodeSelector[x]"}},
+		{".spec.tolerations", "pods", "runtimeclasses.node.k8s.io", []string{".scheduling.tolerations"}},
+		{".spec.imagePullSecrets[x]", "pods", "serviceaccounts", []string{".imagePullSecrets[x]"}},
+		{".spec.resources.requests[cpu]", "pods", "jobs.batch", []string{".spec.template.spec.resources.limits", ".spec.template.spec.resources.requests[cpu]"}},
+		{".spec.topologySpreadConstraints[].labelSelector", "pods", "jobs.batch",
+			[]string{".spec.template.spec.topologySpreadConstraints[].labelSelector", ".spec.template.spec.topologySpreadConstraints[].matchLabelKeys"}},
+		{".spec.serviceAccountName", "pods", "controllerrevisions.apps", []string{".data.spec.template.spec.serviceAccount", ".data.spec.template.spec.serviceAccountName"}},
+		{".spec.dataSourceRef", "persistentvolumeclaims", "pods", []string{ephemeral + "dataSource", ephemeral + "dataSourceRef"}},
+		{".spec.dataSource.name", "persistentvolumeclaims", "pods", []string{ephemeral + "dataSource.name", ephemeral + "dataSourceRef.name"}},
+		{".spec.dataSourceRef", "persistentvolumeclaims", "statefulsets.apps", []string{".spec.template" + ephemeral + "dataSource", ".spec.template" + ephemeral + "dataSourceRef",
+			".spec.volumeClaimTemplates[].spec.dataSource", ".spec.volumeClaimTemplates[].spec.dataSourceRef"}},
+		{".spec.dataSourceRef", "persistentvolumeclaims", "persistentvolumeclaims", []string{".spec.dataSourceRef"}},
+		{".metadata.labels[x]", "jobs.batch", "jobs.batch", []string{".metadata.labels[x]", ".spec.template.metadata.labels[x]"}},
+		{".metadata.labels[x]", "jobs.batch", "cronjobs.batch", []string{".spec.jobTemplate.metadata.labels[x]", ".spec.jobTemplate.spec.template.metadata.labels[x]"}},
+		{".metadata.labels[x]", "replicationcontrollers", "replicationcontrollers", []string{".metadata.labels[x]", ".spec.template.metadata.labels[x]"}},
+	} {
+		t.Run(tc.field+" of "+tc.of+" in "+tc.outer, func(t *testing.T) {
+			r, err := ParseResource(tc.outer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fieldsOf(mustTable(t, permissionObject("p", tc.field, "ex.com/p", exclusive, tc.of)), r, "ex.com/p"); !slices.Equal(got, tc.want) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+			for _, at := range fieldsOf(mustTable(t, permissionObject("p", tc.field, "ex.com/p", nil, tc.of)), r, "ex.com/p") {
+				if !strings.HasSuffix(at, tc.field) {
+					t.Errorf("the right to the field gives %s", at)
+				}
+			}
+		})
+	}
+}
+
+// FP-16: the profile of a container of a pod is also set by an annotation with the name of the container, and by no
+// other one.
+func TestProfilesByAnnotation(t *testing.T) {
+	const field = ".spec.containers[].securityContext.appArmorProfile"
+	all := mustTable(t, permissionObject("p", field, "ex.com/p", exclusiveWhen("self == true"), "pods"))
+	one := mustTable(t, permissionObject("p", strings.Replace(field, "[]", "[web]", 1), "ex.com/p", exclusive, "pods"))
+	deployment := func(key string) runtime.Object {
+		d := &appsv1.Deployment{}
+		if key != "" {
+			d.Spec.Template.Annotations = map[string]string{key: "unconfined"}
+		}
+		return d
+	}
+	const prefix = "container.apparmor.security.beta.kubernetes.io/"
+	for _, tc := range []struct {
+		name, key string
+		table     *Table
+		refused   bool
+	}{
+		{"of a container", prefix + "db", all, true},
+		{"of the container", prefix + "web", one, true},
+		{"of another container", prefix + "db", one, false},
+		{"another annotation", "example.com/web", all, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			decide := func(mode Mode, old, new string, verbs ...string) Result {
+				return tc.table.Decide(Request{Target: deploymentTarget, Mode: mode, Check: holds(verbs...).check, Objects: objects(t, deployment(old), deployment(new))})
+			}
+			want := ""
+			if tc.refused {
+				want = "field .spec.template.metadata.annotations[" + tc.key + "] needs granular:ex.com/p"
+			}
+			expect(t, decide(General, "", tc.key), want)
+			expect(t, decide(General, tc.key, ""), want)
+			expect(t, decide(General, "", tc.key, "granular:ex.com/p"), "")
+			if !tc.refused {
+				want = "field .spec.template.metadata.annotations[" + tc.key + "] needs granular:specification"
+			}
+			expect(t, decide(Granular, "", tc.key), want)
+			if got := decide(Granular, "", tc.key, "granular:ex.com/p"); got.Allowed() != tc.refused {
+				t.Errorf("the right to the field: %s", got.Reason())
 			}
 		})
 	}

@@ -67,6 +67,9 @@ func (w *walker) classAt(i int) *class {
 	if perms := w.permsAt(i); len(perms) > 0 {
 		made = w.intern(w.extend(above, i, perms))
 	}
+	if orders := w.ordersAt(i); len(orders) > 0 {
+		made = w.intern(&class{exclusive: made.exclusive, needs: slices.Concat(made.needs, orders)})
+	}
 	w.frames[i].class = made
 	return made
 }
@@ -93,7 +96,9 @@ func (w *walker) extend(above *class, i int, perms []*permission) *class {
 	for _, p := range perms {
 		switch {
 		case !p.Exclusive || !w.excludes(p, i):
-			plain = append(plain, p)
+			if !p.onlyGuards {
+				plain = append(plain, p)
+			}
 		case len(exclusive) == 0 || p.literals() == exclusive[0].literals():
 			exclusive = append(exclusive, p)
 		case p.literals() > exclusive[0].literals():

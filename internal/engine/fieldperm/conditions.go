@@ -78,10 +78,10 @@ func (p placed) describe(r Resource) string {
 
 // expression compares the field in object and oldObject.
 func (p placed) expression() string {
-	path, exact := "", true
-	for _, e := range p.path {
+	path, exact, entries := "", true, false
+	for i, e := range p.path {
 		if e.Any {
-			exact = false
+			exact, entries = false, i == len(p.path)-1
 			break
 		}
 		if e.Bracket {
@@ -95,6 +95,9 @@ func (p placed) expression() string {
 		// Each macro binds a name that the text of the declaration uses.
 		changed += fmt.Sprintf(" && [%s].exists(key, [p[0].orValue(dyn(null))].exists(self, [p[1].orValue(dyn(null))].exists(oldSelf, (%s))))",
 			strconv.Quote(p.lastKey()), p.perm.ExclusiveWhen)
+	}
+	if entries && p.perm.onlyGuards {
+		changed += " && [[p[0].orValue(dyn({})), p[1].orValue(dyn({}))]].exists(m, m.exists(side, side.exists(key, m[0][?key] != m[1][?key] && " + p.perm.ExclusiveWhen + ")))"
 	}
 	if text := changed + ")"; len(text) <= protectedattr.MaxExpression {
 		return text

@@ -93,6 +93,39 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// PA-8: of a map of which only some entries are guarded, only these are shown as denied.
+func TestConditionsOfEntries(t *testing.T) {
+	table := mustTable(t, permissionObject("p", ".spec.containers[].securityContext.appArmorProfile", "ex.com/p", exclusive, "pods"))
+	for _, c := range table.Conditions(deploymentTarget, nil) {
+		if !strings.Contains(c.Description, "annotations[] of") {
+			continue
+		}
+		template := func(annotations any) any {
+			return map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations}}}}
+		}
+		for _, tc := range []struct {
+			old, new any
+			want     bool
+		}{
+			{template(map[string]any{}), template(map[string]any{keyOfWeb: "x"}), true},
+			{template(map[string]any{keyOfWeb: "x"}), template(map[string]any{keyOfWeb: "y"}), true},
+			{template(map[string]any{keyOfWeb: "x"}), map[string]any{}, true},
+			{nil, template(map[string]any{keyOfWeb: "x"}), true},
+			{nil, template(map[string]any{"other": "x"}), false},
+			{template(map[string]any{keyOfWeb: "x"}), template(map[string]any{keyOfWeb: "x", "other": "x"}), false},
+			{template(map[string]any{"other": "x"}), template(map[string]any{}), false},
+		} {
+			if got := evaluate(t, c.Expression, tc.new, tc.old); got != tc.want {
+				t.Errorf("%v -> %v: %v by %s", tc.old, tc.new, got, c.Expression)
+			}
+		}
+		return
+	}
+	t.Error("no condition is about annotations")
+}
+
+const keyOfWeb = "container.apparmor.security.beta.kubernetes.io/web"
+
 // PA-8, CA-1: any number of exclusive fields fits a set of conditions.
 func TestConditionLimits(t *testing.T) {
 	var declared []Declaration

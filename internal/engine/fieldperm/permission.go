@@ -15,6 +15,8 @@ type permission struct {
 	// pick names the field of a stand-in object that holds the declared field's value: a Binding's target.name is a
 	// pod's spec.nodeName.
 	pick string
+	// onlyGuards is set for a place that is the field's in some entries of a map: in the others it gives no right.
+	onlyGuards bool
 }
 
 // compile never fails: a declaration that cannot be compiled is reported and refuses.

@@ -176,6 +176,9 @@ func (t *Table) plant() {
 	for r := range spellings {
 		versions[r] = nil
 	}
+	for r := range overwrites {
+		versions[r] = nil
+	}
 	for r := range t.carrying() {
 		versions[r] = nil
 	}
@@ -197,18 +200,28 @@ func (t *Table) plant() {
 	t.trees[treeKey{bindings, ownForm, "", true}] = &node{}
 	for r := range madeResources() {
 		k := treeKey{r, ownForm, "", true}
-		t.trees[k] = newTree(t.place(k))
+		t.trees[k] = t.grow(k)
 	}
 	for r, list := range versions {
 		for _, version := range append(list, "") {
 			for _, f := range []form{ownForm, scaleForm, bindingForm} {
 				k := treeKey{r, f, version, false}
 				if t.trees[k] == nil && (f != bindingForm || r == pods) {
-					t.trees[k] = newTree(t.place(k))
+					t.trees[k] = t.grow(k)
 				}
 			}
 		}
 	}
+}
+
+// grow builds the tree of one kind of object.
+func (t *Table) grow(k treeKey) *node {
+	all := t.place(k)
+	root := newTree(all)
+	if k.form == ownForm {
+		root.order(k.resource, all)
+	}
+	return root
 }
 
 // tree returns the tree for a request's body.

@@ -14,6 +14,8 @@ type node struct {
 	any          *node
 	// exclusive is set if a permission here or below is.
 	exclusive bool
+	// orders are what else has to be covered where this changes.
+	orders []need
 }
 
 // placed is a permission at a path, which is not always the declared one: templates, scale and binding repeat fields of

@@ -61,7 +61,7 @@ func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Findi
 	return expr.Undecided(c, req, effect)
 }
 
-func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, effect expr.Effect, data *expr.Data) (bool, error) {
+func (c *fieldsMutable) Evaluate(_ context.Context, req *expr.Request, effect expr.Effect, data *expr.Data) (bool, error) {
 	if !data.OwnKind() {
 		return false, errOtherKind
 	}
@@ -88,15 +88,25 @@ func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, effect expr
 	if err != nil {
 		return false, err
 	}
-	for _, path := range changed {
-		if !slices.ContainsFunc(c.fields, func(f fieldperm.Path) bool { return f.Covers(path) }) {
-			return false, nil
-		}
+	if !c.cover(changed) {
+		return false, nil
 	}
 	if effect == expr.Deny {
-		return true, nil // changing managers as well must not evade a deny
+		return true, nil // changing managers as well, or what a controller overwrites, must not evade a deny
+	}
+	if !c.cover(fieldperm.Overwritten(fieldperm.Resource{Group: req.APIGroup, Resource: req.Resource}, changed)) {
+		return false, nil
 	}
 	return c.keepsManagers(oldObject, newObject)
+}
+
+func (c *fieldsMutable) cover(changed []fieldperm.Path) bool {
+	for _, path := range changed {
+		if !slices.ContainsFunc(c.fields, func(f fieldperm.Path) bool { return f.Covers(path) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // keepsManagers reports whether the managers of all other fields stay the same, since they decide what the next apply

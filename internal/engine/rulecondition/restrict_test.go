@@ -97,6 +97,44 @@ func TestRestrictions(t *testing.T) {
 	}
 }
 
+// NI-4: who may change only some fields may not have a controller overwrite others because of an annotation. A deny of
+// changes of some fields is not evaded by such an annotation, either.
+func TestOrdersAreMoreThanAnnotations(t *testing.T) {
+	deployment := func(key string) runtime.Object {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d", "annotations": map[string]any{key: "1"}}}}
+	}
+	const rollback = "deprecated.deployment.rollback.to"
+	for _, tt := range []struct {
+		name, key, resource string
+		set                 func(*policyv1alpha1.AttributeRestrictions)
+		effect              expr.Effect
+		want                bool
+	}{
+		{"a rollback", rollback, "deployments", mutable(".metadata.annotations"), expr.Allow, false},
+		{"a rollback, with the template", rollback, "deployments", mutable(".metadata.annotations", ".spec.template"), expr.Allow, true},
+		{"a rollback, with a part of the template", rollback, "deployments", mutable(".metadata.annotations", ".spec.template.spec"), expr.Allow, false},
+		{"a rollback, and no other annotation", rollback, "deployments", mutable(".metadata.annotations["+rollback+"]", ".spec"), expr.Allow, false},
+		{"another annotation", "x", "deployments", mutable(".metadata.annotations"), expr.Allow, true},
+		{"of something that is not rolled back", rollback, "daemonsets", mutable(".metadata.annotations"), expr.Allow, true},
+		{"a deny", rollback, "deployments", mutable(".metadata.annotations"), expr.Deny, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := policyv1alpha1.AttributeRestrictions{}
+			tt.set(&r)
+			cond, errs := compiler(t).Rule(&policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*"}, AttributeRestrictions: &r}, nil, false)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			without := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d"}}}
+			data := expr.NewData(expr.DataConfig{Objects: expr.Static{New: deployment(tt.key), Old: without}, OwnKind: true})
+			got, err := cond.Evaluate(context.Background(), &expr.Request{User: "edgar", APIGroup: "apps", Resource: tt.resource}, tt.effect, data)
+			if err != nil || got != tt.want {
+				t.Errorf("got %v, %v; want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
 func mutable(paths ...string) func(*policyv1alpha1.AttributeRestrictions) {
 	return func(r *policyv1alpha1.AttributeRestrictions) { r.FieldsMutable = append([]string{}, paths...) }
 }

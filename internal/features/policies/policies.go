@@ -34,6 +34,8 @@ const (
 type Config struct {
 	// GuardRBAC installs our escalation check in the storage of RBAC (PO-12); nil if the host does not store RBAC.
 	GuardRBAC func(feature.Provider) (feature.Provider, error)
+	// Orphans is true if deleting an owner can leave its dependents: kube-apiserver has a flag for that.
+	Orphans bool
 	// ExpiredTTL is how long role bindings stay after their end; 0 keeps them.
 	ExpiredTTL time.Duration
 }
@@ -53,7 +55,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			c.Explain = true
 			c.After = append(c.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
-				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored(), Owners: &k.Owners}
+				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored(), Owners: &k.Owners, Orphans: cfg.Orphans}
 			}
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {

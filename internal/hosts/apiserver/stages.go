@@ -157,7 +157,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.recheck() == streams.All, Shards: opts.public, Follower: namespaceFollower{informers}},
 		Policies: policies.Config{GuardRBAC: func(upstream feature.Provider) (feature.Provider, error) {
 			return rbacstorage.New(upstream, base.Escalation(s.kernel), &s.rbac)
-		}, ExpiredTTL: own.ExpiredBindingsTTL},
+		}, ExpiredTTL: own.ExpiredBindingsTTL, Orphans: opts.Etcd.EnableGarbageCollection},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
 		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes, Etcd: s.journal},
 		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},

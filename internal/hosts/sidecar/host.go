@@ -21,6 +21,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
@@ -91,6 +92,8 @@ func compose(p parts) (*composed, error) {
 	cfg := features.Config{
 		Ground: p.ground,
 		Fields: fieldpermissions.Config{Builtin: p.kinds.Builtin, MaxBody: 3 << 20},
+		// A server that does not orphan has no garbage collector, either.
+		Policies: policies.Config{Orphans: true},
 	}
 	if p.spool != "" {
 		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}

@@ -44,7 +44,7 @@ func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) er
 
 // remedy says how to leave the dependents, if the request can.
 func (c *cause) remedy() string {
-	if c.GetOperation() != admission.Delete || c.GetResource().GroupResource() == definitionResource {
+	if c.GetOperation() != admission.Delete || c.GetResource().GroupResource() == definitionResource || !c.mayOrphan() {
 		return ""
 	}
 	return leaveThem

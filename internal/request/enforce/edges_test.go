@@ -9,11 +9,13 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes/scheme"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"proviso.dev/proviso/internal/engine/expr"
@@ -184,10 +186,68 @@ func TestNamesAndOrphans(t *testing.T) {
 		t.Errorf("a role does not change with itself: %v", err)
 	}
 	w = usual(t)
-	for kind, refused := range map[string]bool{"Event": true, "Pod": false} {
-		owner := w.put("v1", kind, "hammer", "o", nil)
-		w.put("v1", "ConfigMap", "hammer", "of-"+kind, labelled, owner)
-		w.expect(kind, refused, request{who: "edgar", operation: admission.Delete, old: owner, options: orphan()})
+	for _, owner := range []struct {
+		version, kind string
+		refused       bool
+	}{{"v1", "Pod", false}, {"apps/v1", "Deployment", false}, {"example.com/v1", "Widget", false}, {"v1", "Event", true},
+		{"authorization.proviso.dev/v1alpha1", "Role", true}, {"policy.proviso.dev/v1alpha1", "FieldPermission", true}} {
+		of := w.put(owner.version, owner.kind, "hammer", "o", nil)
+		w.put("v1", "ConfigMap", "hammer", "of-"+strings.ToLower(owner.kind), labelled, of)
+		kept := of.DeepCopy()
+		kept.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
+		for who, denied := range map[string]bool{"edgar": owner.refused, "free": false} {
+			w.expect(owner.kind, denied, request{who: who, operation: admission.Delete, old: of, options: orphan()})
+			w.expect(owner.kind+" with the finalizer", denied, request{who: who, operation: admission.Delete, old: kept, options: &metav1.DeleteOptions{}})
+		}
+		err := w.ask(request{who: "edgar", operation: admission.Delete, old: of, options: background()})
+		if advised := err != nil && strings.Contains(err.Error(), "--cascade=orphan"); err == nil || advised == owner.refused {
+			t.Errorf("%s: %v, want the advice to orphan: %v", owner.kind, err, !owner.refused)
+		}
+	}
+	// While the owner is being deleted, its finalizer keeps what it owns only if it orphans.
+	now := metav1.Now()
+	for kind, refused := range map[string]bool{"Pod": false, "Role": true} {
+		dying := w.objects[kind+"/hammer/o"].DeepCopy()
+		dying.SetDeletionTimestamp(&now)
+		dying.SetFinalizers([]string{metav1.FinalizerOrphanDependents, "a"})
+		is := dying.DeepCopy()
+		is.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
+		w.expect(kind+" that keeps the finalizer", refused, request{who: "edgar", operation: admission.Update, old: dying, new: is})
+	}
+	// A server that was told not to take part in garbage collection adds no finalizer.
+	w.effects.Orphans = false
+	w.expect("a pod, and no finalizers", true, request{who: "edgar", operation: admission.Delete, old: w.objects["Pod/hammer/o"], options: orphan()})
+}
+
+// NI-4: only storage of Kubernetes keeps dependents: that of its own groups, except events, and that of custom
+// resources. A group that is missing here has its owners checked as if they never orphaned.
+func TestWhatOrphans(t *testing.T) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if r := (schema.GroupResource{Group: gvk.Group, Resource: "x"}); gvk.Version != runtime.APIVersionInternal && !honoursOrphan(r, &corev1.Pod{}) {
+			t.Errorf("the group %q of Kubernetes is not known", gvk.Group)
+		}
+	}
+	typed, custom := &corev1.Pod{}, &unstructured.Unstructured{}
+	for _, c := range []struct {
+		group, resource string
+		object          runtime.Object
+		want            bool
+	}{
+		{"", "pods", typed, true},
+		{"", "namespaces", typed, true},
+		{"", "events", typed, false},
+		{"events.k8s.io", "events", typed, false},
+		{"example.com", "events", custom, true},
+		{"example.com", "widgets", custom, true},
+		{"example.com", "widgets", typed, false},
+		{"example.com", "widgets", nil, false},
+		{"authorization.proviso.dev", "rolebindings", custom, false},
+		{"access.proviso.dev", "accessrequests", typed, false},
+		{"auditregistration.k8s.io", "auditsinks", typed, false},
+	} {
+		if got := honoursOrphan(schema.GroupResource{Group: c.group, Resource: c.resource}, c.object); got != c.want {
+			t.Errorf("%s.%s, %T: %v", c.resource, c.group, c.object, got)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type Effects struct {
 	// Owners finds the dependents of an owner; without it, all objects that the caller's denies could be about are
 	// listed.
 	Owners Owners
+	// Orphans is true if the server takes part in garbage collection: otherwise it ignores propagationPolicy Orphan.
+	Orphans bool
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
 }

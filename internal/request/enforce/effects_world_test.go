@@ -62,6 +62,7 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 	}
 	lists := []*metav1.APIResourceList{
 		list("v1", true, "pods", "Pod", "configmaps", "ConfigMap", "secrets", "Secret"), list("v1", false, "nodes", "Node", "namespaces", "Namespace"),
+		list("authorization.proviso.dev/v1alpha1", true, "roles", "Role"), list("policy.proviso.dev/v1alpha1", true, "fieldpermissions", "FieldPermission"),
 		list("apps/v1", true, "deployments", "Deployment", "replicasets", "ReplicaSet"), list("example.com/v1", true, "widgets", "Widget"),
 		list("rbac.authorization.k8s.io/v1", false, "clusterroles", "ClusterRole"),
 		list("v1", true, "events", "Event"),
@@ -95,7 +96,7 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 	}
 	gate := authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })})
 	w := &effectsWorld{t: t, snap: &snapshot.Snapshot{Synced: true, Served: served, Resources: snapshot.NewResources(lists), Rules: ruleset.Build(in)}, objects: map[string]*unstructured.Unstructured{}}
-	w.effects = &Effects{Denials: gate, Stored: w}
+	w.effects = &Effects{Denials: gate, Stored: w, Orphans: true}
 	return w
 }
 

@@ -6,6 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // update checks for changes that make a controller delete the object, or that complete a deletion.
@@ -53,7 +58,7 @@ func (c *cause) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if !rehung && slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+	if !rehung && c.mayOrphan() && slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return nil // if it is deleted because of an owner, the garbage collector may override the finalizer
 	}
 	// Without the orphan finalizer, the dependents of the object are deleted with it, whichever user deletes it.
@@ -111,11 +116,11 @@ func (c *cause) delete(ctx context.Context) error {
 }
 
 // orphans reports whether the dependents of the object stay. The default propagation counts as deleting them, although
-// jobs and replication controllers orphan theirs by default: a caller who wants that has to say so. Events never orphan
-// anything. Deleting a definition adds no finalizer for it, so only one that has it already orphans.
+// jobs and replication controllers orphan theirs by default: a caller who wants that has to say so. Deleting a
+// definition adds no finalizer for it, so only one that has it already orphans.
 func (c *cause) orphans(was metav1.Object) bool {
 	stays := slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
-	if c.GetResource().Resource == "events" || c.GetResource().GroupResource() == definitionResource && !stays {
+	if !c.mayOrphan() || c.GetResource().GroupResource() == definitionResource && !stays {
 		return false
 	}
 	if options, ok := c.GetOperationOptions().(*metav1.DeleteOptions); ok && options != nil {
@@ -127,6 +132,32 @@ func (c *cause) orphans(was metav1.Object) bool {
 		}
 	}
 	return stays
+}
+
+// mayOrphan reports whether the storage of the object can keep its dependents: by adding or keeping a finalizer.
+func (c *cause) mayOrphan() bool {
+	return c.Orphans && honoursOrphan(c.GetResource().GroupResource(), c.GetOldObject())
+}
+
+// honoursOrphan reports whether a resource has a store of Kubernetes that honours propagationPolicy Orphan. All
+// resources of Kubernetes and custom resources have one. Events are stored without finalizers. Nothing is assumed of
+// our own resources: roles are entries of a container, and policies are deleted in another way with their namespace.
+func honoursOrphan(resource schema.GroupResource, object runtime.Object) bool {
+	switch {
+	case slices.Contains(kubernetesGroups, resource.Group):
+		return resource.Resource != "events"
+	case slices.Contains(policycodec.Groups(), resource.Group):
+		return false
+	}
+	_, custom := object.(*unstructured.Unstructured)
+	return custom
+}
+
+// kubernetesGroups are the API groups that kube-apiserver stores.
+var kubernetesGroups = []string{
+	"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch",
+	"certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions", "flowcontrol.apiserver.k8s.io", "imagepolicy.k8s.io", "internal.apiserver.k8s.io", "lifecycle.k8s.io",
+	"networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
 // reached reports whether a deny of delete could apply to the caller where an object's dependents can be: in its

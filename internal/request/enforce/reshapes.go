@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -16,34 +15,52 @@ import (
 	"proviso.dev/proviso/internal/request/denial"
 )
 
-// reshapes refuses to remove a field from the schema of a custom resource, or to change its kind, if a rule denies the
-// caller something about its objects: the server would no longer show the field to the rule, or find the rule by the
-// kind, and the caller could put it back afterwards.
+// reshapes refuses to change what rules see of custom resources, or which requests write them, if a rule denies the
+// caller something about the objects: the server would no longer show the rule a field, or show it another value, or
+// not find the rule by the kind or the subresource, and the caller could undo the change afterwards.
 func (c *cause) reshapes(ctx context.Context) error {
 	rules := c.snapshot().Rules
 	namespaces := append([]string{""}, rules.DeniesIn(c.GetUserInfo())...)
 	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
 	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
 	// An unreadable definition may hide everything: unserves has refused it only to callers who are denied some delete.
-	hidden, version := "what cannot be read of the definition", ""
+	change, version := "what cannot be read of the definition would be hidden from rules", ""
 	if ok && too {
-		hidden, version = hiddenBy(was, is), was.Spec.Version
+		change, version = reshaped(was, is), was.Spec.Version
 	}
-	if hidden == "" {
+	if change == "" {
 		return nil
 	}
 	plural, group, _ := strings.Cut(c.name(), ".")
 	for _, namespace := range namespaces {
 		for _, verb := range verbs.All() {
-			request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: group, APIVersion: version,
-				Resource: plural, ResourceRequest: true}
-			if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
-				c.by.Rules, c.by.Ask = []string{hit.Reason()}, &denial.Question{Attributes: request}
-				return forbidden(c, fmt.Sprintf("%s would be hidden from rules, and one denies you %s on objects of the definition: %s", hidden, verb, hit.Reason()))
+			for _, sub := range []string{"", "/status", "/scale"} {
+				request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: group, APIVersion: version,
+					Resource: plural, Subresource: strings.TrimPrefix(sub, "/"), ResourceRequest: true}
+				if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
+					c.by.Rules, c.by.Ask = []string{hit.Reason()}, &denial.Question{Attributes: request}
+					return forbidden(c, fmt.Sprintf("%s, and one denies you %s on %s: %s", change, verb, c.name()+sub, hit.Reason()))
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// reshaped says what a change of a definition does to what rules see or cover; empty if it does nothing.
+func reshaped(was, is *apiextensions.CustomResourceDefinition) string {
+	if hidden := hiddenBy(was, is); hidden != "" {
+		return hidden + " would be hidden from rules"
+	}
+	return eachPair(was, is, func(old, now *apiextensions.CustomResourceDefinitionVersion) string {
+		if path := refilled(schemaOf(was, old), schemaOf(is, now), true, ""); path != "" {
+			return fmt.Sprintf("another default or nullable of %s in version %s would change what rules see", path, old.Name)
+		}
+		if sub := switched(subresourcesOf(was, old), subresourcesOf(is, now)); sub != "" {
+			return fmt.Sprintf("another subresource %s of version %s would change which requests write which fields", sub, old.Name)
+		}
+		return ""
+	})
 }
 
 // renamed reports whether the objects are of another kind after the change, so rules that name the kind miss them. The
@@ -70,19 +87,28 @@ func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
 	case unpruned(is):
 		return ""
 	}
-	anyToAny := remixed(was, is)
-	for i := range was.Spec.Versions {
-		old := &was.Spec.Versions[i]
-		if !old.Served && !old.Storage {
-			continue
+	return eachPair(was, is, func(old, now *apiextensions.CustomResourceDefinitionVersion) string {
+		if path := dropped(schemaOf(was, old), schemaOf(is, now), ""); path != "" {
+			return fmt.Sprintf("%s of version %s", path, old.Name)
 		}
+		return ""
+	})
+}
+
+// eachPair visits each version with what is left of it after the change, until one of them is found to differ. A
+// version that is neither served nor stored now may have been stored before. If versions are used differently, the
+// objects of each may become those of any other.
+func eachPair(was, is *apiextensions.CustomResourceDefinition, differ func(old, now *apiextensions.CustomResourceDefinitionVersion) string) string {
+	anyToAny := remixed(was, is)
+	used := func(v *apiextensions.CustomResourceDefinitionVersion) bool { return v.Served || v.Storage }
+	for i := range was.Spec.Versions {
 		for k := range is.Spec.Versions {
-			now := &is.Spec.Versions[k]
-			if now.Name != old.Name && (!anyToAny || !now.Served && !now.Storage) {
+			old, now := &was.Spec.Versions[i], &is.Spec.Versions[k]
+			if old.Name != now.Name && (!anyToAny || !used(old) || !used(now)) {
 				continue
 			}
-			if path := dropped(schemaOf(was, old), schemaOf(is, now), ""); path != "" {
-				return fmt.Sprintf("%s of version %s", path, old.Name)
+			if found := differ(old, now); found != "" {
+				return found
 			}
 		}
 	}
@@ -120,62 +146,23 @@ func schemaOf(d *apiextensions.CustomResourceDefinition, v *apiextensions.Custom
 	return validation.OpenAPIV3Schema
 }
 
-// dropped returns a path that one schema keeps and the other drops; empty if there is none.
-func dropped(old, new *apiextensions.JSONSchemaProps, path string) string {
-	keepsAll := func(s *apiextensions.JSONSchemaProps) bool {
-		return s == nil || s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
-	}
-	switch {
-	case new == nil:
-		return ""
-	case keepsAll(old) && !keepsAll(new), old != nil && old.XEmbeddedResource && !new.XEmbeddedResource:
-		return "what is below " + named(path)
-	case old == nil:
-		return ""
-	}
-	for _, name := range slices.Sorted(maps.Keys(old.Properties)) {
-		p, below := old.Properties[name], path+"."+name
-		if next, ok := new.Properties[name]; ok {
-			if found := dropped(&p, &next, below); found != "" {
-				return found
-			}
-			continue
-		}
-		if more := new.AdditionalProperties; more != nil && more.Schema != nil {
-			if found := dropped(&p, more.Schema, below); found != "" {
-				return found
-			}
-			continue
-		}
-		if !keepsAll(new) && (new.AdditionalProperties == nil || !new.AdditionalProperties.Allows) {
-			return below
+func subresourcesOf(d *apiextensions.CustomResourceDefinition, v *apiextensions.CustomResourceDefinitionVersion) apiextensions.CustomResourceSubresources {
+	for _, s := range []*apiextensions.CustomResourceSubresources{v.Subresources, d.Spec.Subresources} {
+		if s != nil {
+			return *s
 		}
 	}
-	if more := old.AdditionalProperties; more != nil && (more.Allows || more.Schema != nil) {
-		switch next := new.AdditionalProperties; {
-		case next == nil && !keepsAll(new):
-			return "what is below " + named(path)
-		case next != nil && next.Schema != nil:
-			if found := dropped(more.Schema, next.Schema, path+".*"); found != "" {
-				return found
-			}
-		}
-	}
-	if old.Items != nil && old.Items.Schema != nil {
-		if new.Items == nil || new.Items.Schema == nil {
-			if !keepsAll(new) {
-				return "what is below " + named(path)
-			}
-			return ""
-		}
-		return dropped(old.Items.Schema, new.Items.Schema, path+"[]")
-	}
-	return ""
+	return apiextensions.CustomResourceSubresources{}
 }
 
-func named(path string) string {
-	if path == "" {
-		return "the object"
+// switched returns a subresource that is added, removed or changed; empty if there is none. With a status, the main
+// resource ignores the field of that name.
+func switched(was, is apiextensions.CustomResourceSubresources) string {
+	switch {
+	case (was.Status == nil) != (is.Status == nil):
+		return "status"
+	case !equality.Semantic.DeepEqual(was.Scale, is.Scale):
+		return "scale"
 	}
-	return path
+	return ""
 }

@@ -73,7 +73,7 @@ func Changed(before, after map[string]any) []string {
 	var out []string
 	each := func(prefix, suffix string, a, b map[string]any, skip []string) {
 		for key := range union(a, b) {
-			if !slices.Contains(skip, key) && !reflect.DeepEqual(a[key], b[key]) {
+			if !slices.Contains(skip, key) && !reflect.DeepEqual(a[key], b[key]) && !(nothing(a[key]) && nothing(b[key])) {
 				out = append(out, prefix+key+suffix)
 			}
 		}
@@ -85,6 +85,19 @@ func Changed(before, after map[string]any) []string {
 	each(".", "", before, after, []string{"metadata", "apiVersion", "kind"})
 	slices.Sort(out)
 	return out
+}
+
+// nothing reports whether a value is as if it were not there: a create may leave it to the server.
+func nothing(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
 }
 
 func table(v any) map[string]any {

@@ -30,14 +30,21 @@ func define(d *draw, _ *Actor) (Step, bool) {
 // redefine is about the definition of a prey: with it, all objects of the kind go.
 func redefine(d *draw, _ *Actor) (Step, bool) {
 	s := Step{Resource: definitions, Name: customPrey}
-	switch d.IntN(5) {
+	schema := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	version := map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}
+	switch d.IntN(7) {
 	case 0, 1:
 		s.Verb = "delete"
 	case 2:
 		s.Verb, s.Query, s.Name = "deletecollection", ByName+s.Name, ""
+	case 3: // what all objects have from then on
+		schema["properties"] = map[string]any{"given": map[string]any{"type": "string", "default": "yes"}}
+		s.Verb, s.Edits = "patch", []Edit{{"spec versions", []any{version}}}
+	case 4: // the main resource does not write the status then
+		version["subresources"] = map[string]any{"status": map[string]any{}}
+		s.Verb, s.Edits = "patch", []Edit{{"spec versions", []any{version}}}
 	default: // what is not served cannot be looked at
-		version := map[string]any{"name": "v1", "served": d.chance(20), "storage": true,
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+		version["served"] = d.chance(20)
 		s.Verb, s.Edits = "patch", []Edit{{"spec versions", []any{version}}}
 	}
 	return s, slices.ContainsFunc(d.Prey, func(p Prey) bool { return p.Resource == customPrey })

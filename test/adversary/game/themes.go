@@ -77,7 +77,7 @@ var themes = []theme{
 			{verbs: []string{"impersonate"}, kinds: []string{"users"}, cluster: true},
 		},
 		moves: []move{touch, touch, touch, touchAs, makeOne, token, author, bind, unbind, connect, inquire, anything, ask, decide}},
-	{name: "garbage", prey: []string{"configmaps", "secrets", "pods", "services", "deployments.apps"}, styles: append([]string{"granular", "edit"}, plain...),
+	{name: "garbage", prey: []string{"configmaps", "secrets", "pods", "services", "deployments.apps", policyRoles}, styles: append([]string{"granular", "edit"}, plain...),
 		moves: []move{touch, touch, own, own, own, makeOne, remove}},
 	{name: "fields", prey: []string{"configmaps", "pods", "secrets", "deployments.apps"}, styles: append([]string{"granular", "granular", "star", "star", "edit"}, plain...), attributes: 90,
 		powers: []power{{verbs: []string{"create", "get"}, kinds: []string{"nodes"}, cluster: true}},
