@@ -81,9 +81,9 @@ func AppliesApplied(name string, entries []metav1.ManagedFieldsEntry) bool {
 	})
 }
 
-// restoreApplied restores what kubectl applied, and returns true, if the part that the author sees is unchanged. About a
-// hidden field, the annotation may say only what the author also sets. Anything else is a guess, and is refused whether
-// it is right or wrong.
+// restoreApplied restores what kubectl applied, and returns true, if the part that the author sees is unchanged. The
+// annotation may say about a hidden field only what the author also sets. Anything else is a guess, and is refused
+// whether it is right or wrong.
 func (s Set) restoreApplied(before, after metav1.Object, set Set) (kept bool, err error) {
 	stored, had := before.GetAnnotations()[lastApplied]
 	written, has := after.GetAnnotations()[lastApplied]
