@@ -72,7 +72,7 @@ contexts: [{name: other, context: {cluster: other, user: other}}]
 		t.Errorf("a file that was not there: %v", err)
 	}
 
-	// The private key is in a file that only its owner can read, whoever could read what was there.
+	// Only the owner of the file can read the private key, even if others could read the old file.
 	private := func(args ...string) {
 		t.Helper()
 		there := filepath.Join(t.TempDir(), "config")

@@ -89,7 +89,7 @@ func TestPatchesDoNotReadCopiesOfHiddenFields(t *testing.T) {
 	}
 }
 
-// HF-4, HF-10: whoever writes what kubectl applied is not told whether it is what is stored.
+// HF-4, HF-10: a user who writes what kubectl applied is not told whether it is what is stored.
 func TestGuessesOfWhatWasApplied(t *testing.T) {
 	f, _ := hiding(t)
 	f.namespace(t, "guessed")

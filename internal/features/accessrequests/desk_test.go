@@ -22,7 +22,7 @@ func (h *heard) Inform(_ runtime.Object, reason, message string) {
 }
 
 // TM-12: an Event says which rule a request is by and what became of it. It quotes nothing that only readers of the
-// request may see: whoever may list events reads it.
+// request may see: every user who may list events reads it.
 func TestEventsQuoteNothing(t *testing.T) {
 	var told heard
 	d := &desk{kernel: &feature.Kernel{Warner: &told}}

@@ -46,7 +46,7 @@ func TestReplaceIsWhole(t *testing.T) {
 	}
 }
 
-// Others cannot read the file, whoever could read the old one or what was in the place of the new one.
+// Others cannot read the file, even if they could read the old one, or a file in the place of the temporary one.
 func TestReplaceIsPrivate(t *testing.T) {
 	for _, in := range []string{"name", "name.new"} {
 		for _, link := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 )
 
 // revocation is the kind of revocations of tokens. They are in the journal, but are not policy: they cannot be deleted
-// while a token lives that they are about, and are over afterwards. So there is no way back, and nothing to restore.
+// while a token lives that they are about, and are over afterwards. So there is nothing to restore.
 const revocation = "TokenRevocation." + accessv1alpha1.GroupName
 
 // Parts are a policy as people write it, without revocations of tokens: the roles and role bindings by themselves, and
