@@ -173,7 +173,7 @@ func TestWhatWasAppliedInAnotherVersion(t *testing.T) {
 			"patch": f.as(t, "scaled", http.MethodPatch, strings.Replace(at, "/v1/", "/v2/", 1)+"/"+version, mergePatch, `{"metadata":{"labels":{"a":"b"}}}`),
 		} {
 			text, _ := json.Marshal(got.body)
-			if got.code != 200 || strings.Contains(string(text), "77") || !strings.Contains(string(text), appliedKey) || version == "v2" && what == "get" && !strings.Contains(string(text), `\"maxReplicas\":5`) {
+			if got.code != 200 || strings.Contains(string(text), `:77`) || !strings.Contains(string(text), appliedKey) || version == "v2" && what == "get" && !strings.Contains(string(text), `\"maxReplicas\":5`) {
 				t.Errorf("%s of what was applied in %s: %d %s", what, version, got.code, text)
 			}
 		}
