@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -157,5 +159,23 @@ func TestExpiredBindingsAreDeleted(t *testing.T) {
 	}
 	if _, body := s.get(s.admin, journal.Path); !strings.Contains(body, `"system:proviso:expired-bindings"`) {
 		t.Errorf("the journal does not have it: %s", body)
+	}
+	// NI-4: to whom the deletion of a binding is denied, does not get it by an end in the past.
+	grantReads(t, admin, "xb-ann", "xb-ann", map[string]any{"verbs": []any{"*"}, "resourceKinds": []any{"*"}},
+		map[string]any{"verbs": []any{"delete"}, "resourceKinds": []any{"rolebindings.authorization.proviso.dev"}, "resourceNames": []any{"xbb"}, "deny": true})
+	grantFor(t, admin, "xb", "xbc", "view", time.Now().Add(time.Hour))
+	ann := dynamic.NewForConfigOrDie(s.as("xb-ann"))
+	end := func(name string, at time.Time) error {
+		_, err := ann.Resource(policyBind).Namespace("xb").Patch(t.Context(), name, types.MergePatchType, []byte(`{"notAfter":"`+at.UTC().Format(time.RFC3339)+`"}`), metav1.PatchOptions{})
+		return err
+	}
+	s.await("ann's rights", func() (bool, error) { return end("xbc", time.Now().Add(-time.Minute)) == nil, nil })
+	for _, at := range []time.Time{time.Unix(0, 0), time.Now().Add(time.Minute)} {
+		if err := end("xbb", at); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "some time after notAfter, the server deletes the binding") {
+			t.Errorf("an end at %s: %v", at, err)
+		}
+	}
+	if err := end("xbb", time.Now().Add(2*time.Hour)); err != nil {
+		t.Errorf("a later end: %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"proviso.dev/proviso/internal/state/journal"
 )
 
 const policyRoles = "/apis/authorization.proviso.dev/v1alpha1/namespaces/%s/%s"
@@ -157,5 +159,29 @@ func TestSinksDoNotGetHiddenFields(t *testing.T) {
 	text, _ := json.Marshal(got.String())
 	if said("c2VjcmV0") || !said(`proviso.dev/hidden`) {
 		t.Errorf("the sink got %.3000s", text)
+	}
+}
+
+// HF-2: the journal of policy shows a binding only to who may see all of its fields.
+func TestTheJournalHidesFields(t *testing.T) {
+	f, _ := hiding(t)
+	f.apply(t, fieldsGroup+"/subjects", fmt.Sprintf(hidingRules, "subjects", "clusterrolebindings.rbac.authorization.k8s.io", ".subjects", "subjects", "Nothing"))
+	defer f.admin(t, http.MethodDelete, fieldsGroup+"/subjects", jsonBody, "")
+	group, bindings := []string{"rbac.authorization.k8s.io"}, []string{"clusterrolebindings"}
+	f.grant(t, "journal-blind", group, bindings, "get")
+	f.grant(t, "journal-sighted", group, bindings, "get", "reveal:example.com/subjects")
+	const binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+	f.admin(t, http.MethodPost, binding, jsonBody, `{"metadata":{"name":"in-the-journal"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},
+"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"a-hidden-name"}]}`)
+	shown := func(user, path string) string {
+		text, _ := json.Marshal(f.as(t, user, http.MethodGet, path, jsonBody, "").body)
+		return string(text)
+	}
+	f.settled(t, "the rights and the hidden field", func() bool {
+		return strings.Contains(shown("journal-sighted", journal.Path), "a-hidden-name") &&
+			strings.Contains(shown("journal-blind", binding+"/in-the-journal"), "in-the-journal") && !strings.Contains(shown("journal-blind", binding+"/in-the-journal"), "a-hidden-name")
+	})
+	if got := shown("journal-blind", journal.Path); !strings.Contains(got, "PolicyHistory") || strings.Contains(got, "a-hidden-name") {
+		t.Errorf("the journal shows %s", got)
 	}
 }

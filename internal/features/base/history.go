@@ -2,6 +2,7 @@ package base
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,9 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -176,12 +179,22 @@ func (h *history) shows(ctx context.Context, caller user.Info) func(e *journal.E
 	}
 }
 
-// mayGet requires an unconditional right: an entry shows what the object was, not only what it is.
+// mayGet requires an unconditional right: an entry shows what the object was, not only what it is. It also requires the
+// rights to see all fields of the object.
 func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry, namespace string) bool {
 	may := func(a authorizer.AttributesRecord) bool {
-		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, "get", namespace, true
+		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, cmp.Or(a.Verb, "get"), namespace, true
 		decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, a)
 		return err == nil && decision == authorizer.DecisionAllow
+	}
+	state := requestctx.From(ctx)
+	if state == nil {
+		return false
+	}
+	for _, field := range state.Snapshot.Fields.Hidden(fieldperm.Resource{Group: e.Group, Resource: e.Resource}) {
+		if !may(authorizer.AttributesRecord{Verb: field.Verb(), APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Name: e.Name}) {
+			return false
+		}
 	}
 	if may(authorizer.AttributesRecord{APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Name: e.Name}) {
 		return true

@@ -90,6 +90,11 @@ func (f *schemaSet) ofDefinition(kind schema.GroupVersionKind, crd *apiextension
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for other := range f.custom {
+		if f.definition(other.GroupKind()) == nil { // it is gone
+			delete(f.custom, other)
+		}
+	}
 	f.custom[kind] = customSchemas{uid: string(crd.UID), generation: crd.Generation, schemas: schemas}
 	return schemas, nil
 }

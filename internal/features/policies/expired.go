@@ -2,6 +2,8 @@ package policies
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -49,12 +51,13 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var errs []error // one that cannot be deleted does not keep the others
 	for _, ref := range ended {
 		if err := remove(ctx, client, ref, before); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err
+			errs = append(errs, fmt.Errorf("%s/%s: %w", ref.Namespace, ref.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // remove deletes a binding as it was read: one whose end was changed in the meantime stays.

@@ -55,7 +55,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			c.Explain = true
 			c.After = append(c.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
-				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored(), Owners: &k.Owners, Orphans: cfg.Orphans}
+				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored(), Owners: &k.Owners, Orphans: cfg.Orphans, Expires: cfg.ExpiredTTL > 0}
 			}
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {

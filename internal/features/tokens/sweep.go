@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,6 +47,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var errs []error // one that cannot be deleted does not keep the others
 	for _, r := range snapshot.Of[*accessv1alpha1.TokenRevocation](objects) {
 		// A minute more: clocks of replicas differ.
 		if before := r.Spec.IssuedBefore; before == nil || now.Before(before.Add(longest+time.Minute)) {
@@ -54,8 +56,8 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		only := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q}}`, r.UID)
 		err := client.Delete().Resource(snapshot.TokenRevocations.Resource).Name(r.Name).SetHeader("Content-Type", "application/json").Body([]byte(only)).Do(ctx).Error()
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err
+			errs = append(errs, fmt.Errorf("%s: %w", r.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

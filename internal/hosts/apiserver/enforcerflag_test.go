@@ -7,6 +7,7 @@ import (
 
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/request/enforce"
 )
 
@@ -37,5 +38,21 @@ func TestEnforcerFlag(t *testing.T) {
 	o.Kube.Admission.GenericAdmission.DisablePlugins = []string{"NodeRestriction"}
 	if err := o.liftEnforcer(); err != nil {
 		t.Errorf("another plugin: %v", err)
+	}
+}
+
+// TK-3: peers serve requests without the links of their narrowed token, so the server has either.
+func TestPeersAndTokens(t *testing.T) {
+	refused := func(on bool) bool {
+		o := NewOptions()
+		o.Kube.PeerCAFile = "ca.crt"
+		if on {
+			o.SwitchOn(tokens.Gate)
+		}
+		err := o.validateOwn()
+		return err != nil && strings.Contains(err.Error(), "--peer-ca-file")
+	}
+	if !refused(true) || refused(false) {
+		t.Errorf("with tokens: refused %v; without: refused %v", refused(true), refused(false))
 	}
 }

@@ -234,6 +234,10 @@ func (o *Options) validateOwn() error {
 	if len(o.NarrowedTokenKeyFiles) > 0 && !o.switches().systems.Has(tokens.Gate) {
 		errs = append(errs, fmt.Errorf("--narrowed-token-key-file: needs the feature gate %s", tokens.Gate))
 	}
+	if o.Kube.PeerCAFile != "" && o.switches().systems.Has(tokens.Gate) {
+		// Upstream proxies what only a peer serves before a link of a token is looked at, and without the links.
+		errs = append(errs, fmt.Errorf("--peer-ca-file: cannot be used with the feature gate %s, because peers would serve what a narrowed token does not allow", tokens.Gate))
+	}
 	switch streams.Recheck(o.Recheck) {
 	case streams.Off, streams.Conditional, streams.All:
 	default:

@@ -38,6 +38,8 @@ type Effects struct {
 	Owners Owners
 	// Orphans is true if the server takes part in garbage collection: otherwise it ignores propagationPolicy Orphan.
 	Orphans bool
+	// Expires is true if the server deletes role bindings of Policy some time after their end.
+	Expires bool
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
 }

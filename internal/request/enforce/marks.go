@@ -8,6 +8,8 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 )
 
 // mark is what makes a controller delete an object that carries it. A caller who is denied `delete` on the object may
@@ -67,6 +69,20 @@ func (c *cause) marked(ctx context.Context, was, is metav1.Object) error {
 		if why, denied := c.itself(ctx); denied {
 			return forbidden(c, "changing "+what+" "+m.then+"; a rule denies you to delete it: "+why)
 		}
+	}
+	return nil
+}
+
+// ends refuses an earlier end of a role binding of Policy if the server deletes those that have ended and the caller is
+// denied `delete` on it.
+func (c *cause) ends(ctx context.Context) error {
+	was, old := c.GetOldObject().(*authz.RoleBinding)
+	is, now := c.GetObject().(*authz.RoleBinding)
+	if !c.Expires || !old || !now || is.NotAfter == nil || was.NotAfter != nil && !is.NotAfter.Before(was.NotAfter) || !c.reached(c.GetNamespace()) {
+		return nil
+	}
+	if why, denied := c.itself(ctx); denied {
+		return forbidden(c, "some time after notAfter, the server deletes the binding; a rule denies you to delete it: "+why)
 	}
 	return nil
 }

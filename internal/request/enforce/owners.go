@@ -34,6 +34,9 @@ func (c *cause) update(ctx context.Context) error {
 	if err := c.marked(ctx, was, is); err != nil {
 		return err
 	}
+	if err := c.ends(ctx); err != nil {
+		return err
+	}
 	if err := c.aggregates(ctx, was.GetLabels(), is.GetLabels()); err != nil {
 		return err
 	}

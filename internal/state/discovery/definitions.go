@@ -16,7 +16,7 @@ func definitionsByKind(definitions snapshot.Objects) (func(schema.GroupKind) *ap
 		if !ok {
 			return nil, nil
 		}
-		return []string{schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}.String()}, nil
+		return []string{schema.GroupKind{Group: crd.Spec.Group, Kind: snapshot.CustomKind(crd)}.String()}, nil
 	}})
 	if err != nil {
 		return nil, err

@@ -76,11 +76,14 @@ type Directory struct {
 	stored stored
 
 	mu     sync.Mutex
-	custom map[string]*apiextensions.CustomResourceDefinition
-	from   snapshot.Sources
-	remote map[schema.GroupVersion]*metav1.APIResourceList
-	stale  bool
-	served *snapshot.Served
+	custom map[string]*defined
+	// definitions are where these come from, and version is the version of them when they were last read.
+	definitions snapshot.Objects
+	version     string
+	from        snapshot.Sources
+	remote      map[schema.GroupVersion]*metav1.APIResourceList
+	stale       bool
+	served      *snapshot.Served
 	// resources are the resources that can be listed, and heard the other servers that have reported what they serve.
 	resources snapshot.Resources
 	heard     map[schema.GroupVersion]bool
@@ -98,7 +101,7 @@ type watched struct {
 // NewDirectory returns an empty directory.
 func NewDirectory(cfg Config) *Directory {
 	return &Directory{cfg: cfg, wake: make(chan struct{}, 1),
-		custom: map[string]*apiextensions.CustomResourceDefinition{}, remote: map[schema.GroupVersion]*metav1.APIResourceList{},
+		custom: map[string]*defined{}, remote: map[schema.GroupVersion]*metav1.APIResourceList{},
 		from: snapshot.Sources{Reserved: cfg.Reserved}, stale: true}
 }
 
@@ -107,7 +110,7 @@ func (d *Directory) Watch(world World) error {
 	if d.world.Load() != nil {
 		return errors.New("what is served is known already")
 	}
-	w := &watched{known: newKnownAPIs(world), services: world.Services, definition: noDefinition}
+	w := &watched{known: newKnownAPIs(world, d.knows), services: world.Services, definition: noDefinition}
 	d.mu.Lock()
 	d.from.Local, d.stale = world.Local, true
 	d.mu.Unlock()
@@ -135,7 +138,8 @@ func noDefinition(schema.GroupKind) *apiextensions.CustomResourceDefinition { re
 
 func (d *Directory) watchServices(w *watched) error {
 	var err error
-	if w.proxied, err = watchAPIServices(w.services); err != nil || w.services == nil {
+	var known cache.ResourceEventHandlerRegistration
+	if w.proxied, known, err = watchAPIServices(w.services); err != nil || w.services == nil {
 		return err
 	}
 	poke := func(any) {
@@ -150,7 +154,7 @@ func (d *Directory) watchServices(w *watched) error {
 	if err != nil {
 		return err
 	}
-	w.synced = append(w.synced, registration.HasSynced)
+	w.synced = append(w.synced, known.HasSynced, registration.HasSynced)
 	return nil
 }
 
@@ -162,10 +166,11 @@ func (d *Directory) watchDefinitions(w *watched, definitions snapshot.Objects) e
 	if w.definition, err = definitionsByKind(definitions); err != nil {
 		return err
 	}
+	d.mu.Lock()
+	d.definitions = definitions
+	d.mu.Unlock()
 	registration, err := definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { d.define(obj, false) },
-		UpdateFunc: func(_, obj any) { d.define(obj, false) },
-		DeleteFunc: func(obj any) { d.define(obj, true) },
+		AddFunc: d.define, UpdateFunc: func(_, obj any) { d.define(obj) }, DeleteFunc: d.define,
 	})
 	if err != nil {
 		return err
@@ -178,7 +183,7 @@ func (d *Directory) watchDefinitions(w *watched, definitions snapshot.Objects) e
 // group's.
 func (d *Directory) Local(group, version string) bool {
 	w := d.world.Load()
-	return w != nil && w.proxied.local(group, version)
+	return w != nil && w.proxied.local(group, version) && !w.known.proxied(schema.GroupVersion{Group: group, Version: version})
 }
 
 // Serves reports whether this process itself serves a group version.
@@ -201,30 +206,89 @@ func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResou
 	return nil
 }
 
-// define adds or removes a custom resource definition.
-func (d *Directory) define(obj any, gone bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
-	if !ok {
-		return
+// define handles the event of a definition. What it defines is found before anything is locked: that takes long with
+// large schemas.
+func (d *Directory) define(obj any) {
+	var is *defined
+	if definition, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
+		d.mu.Lock()
+		old := d.custom[definition.Name]
+		d.mu.Unlock()
+		is = newDefined(definition, old)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.custom[definition.Name]
-	if gone {
-		delete(d.custom, definition.Name)
-	} else {
-		d.custom[definition.Name] = definition
-	}
-	was, is := []*apiextensions.CustomResourceDefinition{old}, []*apiextensions.CustomResourceDefinition{definition}
-	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
-		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) ||
-		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is)) || !reflect.DeepEqual(snapshot.ShapesOf(was), snapshot.ShapesOf(is)) {
-		d.stale = true
+	if d.reread(is); d.stale {
 		d.cfg.Changed()
 	}
+}
+
+// reread reads the definitions, of which events may tell later: they come through a queue, and the revision of a
+// snapshot is that of the definitions themselves (TR-13). What one of them defines is given if it is known. d.mu must
+// be held.
+func (d *Directory) reread(known *defined) {
+	if d.definitions == nil {
+		return
+	}
+	version := d.definitions.GetIndexer().LastStoreSyncResourceVersion() // before they are listed
+	if version == d.version && version != "" {
+		return
+	}
+	now := map[string]bool{}
+	for _, definition := range snapshot.Of[*apiextensions.CustomResourceDefinition](d.definitions) {
+		now[definition.Name] = true
+		old := d.custom[definition.Name]
+		if old != nil && old.definition == definition {
+			continue
+		}
+		is := known
+		if is == nil || is.definition != definition {
+			is = newDefined(definition, old)
+		}
+		d.custom[definition.Name] = is
+		d.stale = d.stale || old == nil || old.differs(is)
+	}
+	for name := range d.custom {
+		if !now[name] {
+			delete(d.custom, name)
+			d.stale = true
+		}
+	}
+	d.version = version
+}
+
+// defined is a definition and what it takes long to find in it.
+type defined struct {
+	definition *apiextensions.CustomResourceDefinition
+	shapes     snapshot.Shapes
+}
+
+// newDefined returns what a definition defines. The shapes are those of its last version if its spec is the same.
+func newDefined(definition *apiextensions.CustomResourceDefinition, old *defined) *defined {
+	if old != nil && old.definition.UID == definition.UID && old.definition.Generation == definition.Generation && definition.Generation != 0 {
+		return &defined{definition, old.shapes}
+	}
+	return &defined{definition, snapshot.ShapesOf(definition)}
+}
+
+// differs reports whether something else is served because of a definition than because of its last version.
+func (d *defined) differs(o *defined) bool {
+	was, is := []*apiextensions.CustomResourceDefinition{d.definition}, []*apiextensions.CustomResourceDefinition{o.definition}
+	return !d.shapes.Equal(o.shapes) || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
+		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) ||
+		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is))
+}
+
+// knows reports whether a snapshot knows the shapes of a definition as it is now.
+func (d *Directory) knows(snap *snapshot.Snapshot, definition *apiextensions.CustomResourceDefinition) bool {
+	shapes, known := snap.Served.Shapes(schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural})
+	if !known || shapes.Generation == definition.Generation && shapes.UID == definition.UID {
+		return known
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	is := d.custom[definition.Name]
+	return is != nil && is.definition.Generation == definition.Generation && is.definition.UID == definition.UID && shapes.Equal(is.shapes)
 }
 
 // Name implements snapshot.Part.
@@ -240,10 +304,16 @@ func (d *Directory) HasSynced() bool {
 func (d *Directory) Apply(next *snapshot.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.reread(nil)
 	if d.stale {
-		custom := slices.Collect(maps.Values(d.custom))
+		var custom []*apiextensions.CustomResourceDefinition
+		shapes := map[schema.GroupResource]snapshot.Shapes{}
+		for _, c := range d.custom {
+			custom = append(custom, c.definition)
+			shapes[schema.GroupResource{Group: c.definition.Spec.Group, Resource: c.definition.Spec.Names.Plural}] = c.shapes
+		}
 		d.from.Custom, d.from.Selectable = snapshot.CustomLists(custom), snapshot.SelectableFields(custom)
-		d.from.Converted, d.from.Shapes = snapshot.ConvertedResources(custom), snapshot.ShapesOf(custom)
+		d.from.Converted, d.from.Shapes = snapshot.ConvertedResources(custom), shapes
 		d.from.Remote = byPreference(d.remote)
 		d.served, d.resources, d.stale = d.from.Served(), d.from.Resources(), false
 		d.heard = map[schema.GroupVersion]bool{}

@@ -22,6 +22,8 @@ type knownAPIs struct {
 	groups                map[string]bool
 	verbs                 map[listed]metav1.Verbs
 	services, definitions snapshot.Objects // may be nil
+	// knows reports whether a snapshot knows the shapes of a definition as it is now.
+	knows func(snap *snapshot.Snapshot, definition *apiextensions.CustomResourceDefinition) bool
 }
 
 // listed is a resource or a subresource as discovery names it: pods, pods/exec.
@@ -30,8 +32,8 @@ type listed struct {
 	name string
 }
 
-func newKnownAPIs(world World) *knownAPIs {
-	k := &knownAPIs{local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, verbs: map[listed]metav1.Verbs{}, services: world.Services, definitions: world.Definitions}
+func newKnownAPIs(world World, knows func(*snapshot.Snapshot, *apiextensions.CustomResourceDefinition) bool) *knownAPIs {
+	k := &knownAPIs{knows: knows, local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, verbs: map[listed]metav1.Verbs{}, services: world.Services, definitions: world.Definitions}
 	for _, list := range world.Local {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
 			k.local[gv], k.groups[gv.Group] = true, true
@@ -80,7 +82,7 @@ func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resou
 	switch {
 	case err != nil || !exists || !ok:
 		return Nowhere
-	case strings.EqualFold(snap.Served.OwnKind(schema.GroupResource{Group: gv.Group, Resource: resource}), snapshot.CustomKind(definition)):
+	case strings.EqualFold(snap.Served.OwnKind(schema.GroupResource{Group: gv.Group, Resource: resource}), snapshot.CustomKind(definition)) && k.knows(snap, definition):
 		return Passes
 	}
 	return New

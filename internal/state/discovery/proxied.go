@@ -24,17 +24,17 @@ type proxied struct {
 type groupVersion struct{ group, version string }
 
 // watchAPIServices keeps the set from the aggregator's own informer.
-func watchAPIServices(services snapshot.Objects) (*proxied, error) {
+func watchAPIServices(services snapshot.Objects) (*proxied, cache.ResourceEventHandlerRegistration, error) {
 	p := &proxied{until: map[groupVersion]time.Time{}}
 	if services == nil {
-		return p, nil
+		return p, nil, nil
 	}
-	_, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.see(obj, false) },
 		UpdateFunc: func(_, obj any) { p.see(obj, false) },
 		DeleteFunc: func(obj any) { p.see(obj, true) },
 	})
-	return p, err
+	return p, registration, err
 }
 
 func (p *proxied) see(obj any, gone bool) {

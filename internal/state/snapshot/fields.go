@@ -154,8 +154,8 @@ func (f *Fields) Apply(next *Snapshot) {
 
 // declared is what one version of a definition declares.
 type declared struct {
-	version string
-	fields  CustomFields
+	of     *apiextensionsv1.CustomResourceDefinition
+	fields CustomFields
 }
 
 // redeclared reports whether the definitions declare something else than when they were last read. Their events come
@@ -171,9 +171,9 @@ func (f *Fields) redeclared() (changed bool) {
 	now := map[string]declared{}
 	for _, definition := range Of[*apiextensionsv1.CustomResourceDefinition](f.definitions) {
 		known, found := f.declared[definition.Name]
-		if v := string(definition.UID) + "/" + definition.ResourceVersion; !found || known.version != v {
+		if !found || known.of != definition {
 			before := known.fields
-			known = declared{version: v, fields: f.cfg.Read(definition)}
+			known = declared{definition, f.cfg.Read(definition)}
 			changed = changed || !reflect.DeepEqual(before, known.fields)
 		}
 		now[definition.Name] = known
@@ -201,7 +201,11 @@ func (f *Fields) build() {
 	definitions := Of[*apiextensionsv1.CustomResourceDefinition](f.definitions)
 	slices.SortFunc(definitions, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 	for _, definition := range definitions {
-		custom := f.cfg.Read(definition)
+		known := f.declared[definition.Name]
+		if known.of != definition {
+			known.fields = f.cfg.Read(definition)
+		}
+		custom := known.fields
 		cfg.Declared = append(cfg.Declared, custom.Declared...)
 		cfg.Templates = append(cfg.Templates, custom.Templates...)
 		if custom.Scale != nil {

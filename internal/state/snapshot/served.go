@@ -21,8 +21,8 @@ type Served struct {
 	selectable map[schema.GroupVersionResource][]expr.SelectableField
 	// converted are the custom resources whose versions a webhook converts, so they may differ in anything.
 	converted map[schema.GroupResource]bool
-	// shapes are the custom resources whose versions have different schemas.
-	shapes map[schema.GroupResource]Shapes
+	// shapes are those of custom resources, and differing those of which a version may lack fields of another one.
+	shapes, differing map[schema.GroupResource]Shapes
 	// clusterScoped are the cluster-scoped resources of other servers.
 	clusterScoped []schema.GroupResource
 	// namespaced are all resources that belong to a namespace.

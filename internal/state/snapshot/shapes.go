@@ -3,45 +3,61 @@ package snapshot
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Shapes says how the versions of a custom resource differ that is converted only by changing apiVersion. Whenever the
-// server reads an object in a version, it drops what the schema of the version does not have.
+// Shapes are those of the versions of a custom resource. Whenever the server reads an object in a version, it drops
+// what the schema of the version does not have.
 type Shapes struct {
+	// UID and Generation are those of the definition.
+	UID        types.UID
+	Generation int64
 	// Storage is the version in which objects are stored.
 	Storage string
+	// Kept: a webhook converts the versions, or nothing is dropped.
+	Kept bool
 	// Of is a hash of each version's schema. A missing version may have any shape.
 	Of map[string][sha256.Size]byte
 }
 
-// ShapesOf returns the custom resources without a conversion webhook whose versions have different schemas.
-func ShapesOf(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]Shapes {
-	all := map[schema.GroupResource]Shapes{}
-	for _, d := range definitions {
-		if d == nil || len(d.Spec.Versions) < 2 || converts(d) || d.Spec.PreserveUnknownFields {
-			continue
+// ShapesOf returns the shapes of what a definition defines.
+func ShapesOf(d *apiextensions.CustomResourceDefinition) Shapes {
+	shapes := Shapes{UID: d.UID, Generation: d.Generation, Kept: converts(d) || d.Spec.PreserveUnknownFields, Of: map[string][sha256.Size]byte{}}
+	for i := range d.Spec.Versions {
+		v := &d.Spec.Versions[i]
+		if v.Storage {
+			shapes.Storage = v.Name
 		}
-		shapes := Shapes{Of: map[string][sha256.Size]byte{}}
-		different := map[[sha256.Size]byte]bool{}
-		for i := range d.Spec.Versions {
-			v := &d.Spec.Versions[i]
-			if v.Storage {
-				shapes.Storage = v.Name
-			}
-			if !v.Served && !v.Storage {
-				continue
-			}
-			shape := shapeOf(v)
-			shapes.Of[v.Name], different[shape] = shape, true
-		}
-		if len(different) > 1 {
-			all[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}] = shapes
+		if v.Served || v.Storage {
+			shapes.Of[v.Name] = shapeOf(v)
 		}
 	}
-	return all
+	return shapes
+}
+
+// Equal reports whether both say the same of objects, whatever definition they are of.
+func (s Shapes) Equal(o Shapes) bool {
+	return s.Storage == o.Storage && s.Kept == o.Kept && maps.Equal(s.Of, o.Of)
+}
+
+// differ reports whether a version may lack fields of another one.
+func (s Shapes) differ() bool {
+	if s.Kept {
+		return false
+	}
+	first := true
+	var one [sha256.Size]byte
+	for _, shape := range s.Of {
+		if !first && shape != one {
+			return true
+		}
+		one, first = shape, false
+	}
+	return false
 }
 
 func converts(d *apiextensions.CustomResourceDefinition) bool {
@@ -88,7 +104,7 @@ func (s *Served) Lost(gr schema.GroupResource, read, wanted string) bool {
 	if s == nil || read == wanted {
 		return false
 	}
-	shapes, differ := s.shapes[gr]
+	shapes, differ := s.differing[gr]
 	if !differ {
 		return false
 	}
@@ -109,8 +125,17 @@ func (s *Served) Differs(gr schema.GroupResource) bool {
 	if s == nil {
 		return false
 	}
-	_, differ := s.shapes[gr]
+	_, differ := s.differing[gr]
 	return differ
+}
+
+// Shapes are those of a custom resource, and whether it is known.
+func (s *Served) Shapes(gr schema.GroupResource) (Shapes, bool) {
+	if s == nil {
+		return Shapes{}, false
+	}
+	shapes, known := s.shapes[gr]
+	return shapes, known
 }
 
 // LostInStorage reports whether writing an object in a version may drop stored fields.
@@ -118,6 +143,6 @@ func (s *Served) LostInStorage(gr schema.GroupResource, version string) bool {
 	if s == nil {
 		return false
 	}
-	shapes, differ := s.shapes[gr]
+	shapes, differ := s.differing[gr]
 	return differ && s.Lost(gr, version, shapes.Storage)
 }

@@ -27,6 +27,7 @@ func TestLost(t *testing.T) {
 		return d
 	}
 	v1, same, less := shaped("v1", true, true, "note", "keep"), shaped("v2", true, false, "note", "keep"), shaped("v1beta1", true, false, "note")
+	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	for _, tc := range []struct {
 		name         string
 		d            *apiextensions.CustomResourceDefinition
@@ -46,8 +47,7 @@ func TestLost(t *testing.T) {
 		}, v1, less), "v1beta1", "v1", false, false},
 		{"nothing is dropped", define(func(s *apiextensions.CustomResourceDefinitionSpec) { s.PreserveUnknownFields = true }, v1, less), "v1beta1", "v1", false, false},
 	} {
-		served := Sources{Shapes: ShapesOf([]*apiextensions.CustomResourceDefinition{nil, tc.d})}.Served()
-		gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+		served := Sources{Shapes: map[schema.GroupResource]Shapes{gr: ShapesOf(tc.d)}}.Served()
 		if got := served.Lost(gr, tc.read, tc.wanted); got != tc.lost {
 			t.Errorf("%s: lost %v", tc.name, got)
 		}

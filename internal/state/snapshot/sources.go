@@ -25,7 +25,7 @@ type Sources struct {
 	Selectable map[schema.GroupVersionResource][]expr.SelectableField
 	// Converted are the ones whose versions a webhook converts, see ConvertedResources.
 	Converted map[schema.GroupResource]bool
-	// Shapes are the ones whose versions have different schemas, see ShapesOf.
+	// Shapes are those of each of them, see ShapesOf.
 	Shapes map[schema.GroupResource]Shapes
 	// Remote is what other servers report, each about the group version that it was asked for.
 	Remote []*metav1.APIResourceList
@@ -33,7 +33,12 @@ type Sources struct {
 
 // Served combines the sources.
 func (from Sources) Served() *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, namespaced: map[schema.GroupResource]bool{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes}
+	s := &Served{own: map[schema.GroupResource]string{}, namespaced: map[schema.GroupResource]bool{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes, differing: map[schema.GroupResource]Shapes{}}
+	for resource, shapes := range from.Shapes {
+		if shapes.differ() {
+			s.differing[resource] = shapes
+		}
+	}
 	var all []ruleset.Served
 	for i, list := range from.lists() {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {

@@ -90,7 +90,7 @@ type comparing struct {
 	*Keeper
 	board *Board
 	lease clientv3.LeaseID
-	// others are the clocks that were measured, by the ID of their server.
+	// others are the clocks that were measured, and those that are wrong, by the ID of their server.
 	others map[string]seen
 
 	// seq is the open question; the following fields say since when it is open and who has not answered it; over ends
@@ -104,6 +104,8 @@ type comparing struct {
 type seen struct {
 	other
 	at time.Duration
+	// wrong: nobody compares with it.
+	wrong bool
 }
 
 // attend asks and answers until something fails.
@@ -228,9 +230,7 @@ func (c *comparing) measure(ctx context.Context, from string, text []byte) error
 		return nil //nolint:nilerr // the same
 	}
 	now := c.hands.Elapsed()
-	if c.others[from] = (seen{measured(a.Host, a.At, c.asked, now), now}); a.Wrong {
-		delete(c.others, from)
-	}
+	c.others[from] = seen{measured(a.Host, a.At, c.asked, now), now, a.Wrong}
 	if delete(c.waiting, from); len(c.waiting) > 0 {
 		return nil
 	}
@@ -259,6 +259,9 @@ func (c *comparing) finish(ctx context.Context) error {
 	for id, o := range c.others {
 		if c.hands.Elapsed()-o.at > counts {
 			delete(c.others, id)
+			continue
+		}
+		if o.wrong {
 			continue
 		}
 		e.others = append(e.others, o.other)

@@ -108,6 +108,37 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// Two servers whose clocks are both behind ask each other at their pace, not at once whenever the other one has asked.
+func TestTwoClocksBehind(t *testing.T) {
+	client := etcdtest.Client(t)
+	at := func(id string) Board { return Board{Client: client, Prefix: "/registry", ID: id, Host: "host-" + id} }
+	if err := New(newSet(time.Hour), DefaultSkew).Agree(t.Context(), at("c")); err != nil {
+		t.Fatal(err)
+	}
+	a, b := New(newSet(0), DefaultSkew), New(newSet(0), DefaultSkew)
+	follow(t, a, at("a"))
+	follow(t, b, at("b"))
+	await(t, "one", a, "behind an instant")
+	await(t, "the other", b, "behind an instant")
+	asked := func() int64 {
+		kept, err := client.Get(t.Context(), "/registry/proviso.dev/time/asks/a")
+		if err != nil || kept.Count != 1 {
+			t.Fatalf("%v %v", kept, err)
+		}
+		return kept.Kvs[0].Version
+	}
+	begin, first := time.Now(), asked()
+	for asked() < first+8 {
+		if time.Since(begin) > patient {
+			t.Fatal("it asks no more")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(begin); took < 6*500*time.Millisecond {
+		t.Errorf("it asked 8 times in %s", took)
+	}
+}
+
 // TM-4: of two servers whose clocks are apart neither is trusted, until they are in step, or one leaves. One that is
 // known to be wrong is none to compare with.
 func TestClocksApart(t *testing.T) {

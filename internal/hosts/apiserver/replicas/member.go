@@ -323,7 +323,11 @@ func (m *Member) follow(ctx context.Context) {
 			}
 		}
 		sleep(ctx, pause)
-		if record, revision, err := m.record(ctx); err == nil && revision != 0 {
+		switch record, revision, err := m.record(ctx); {
+		case revision == 0: // etcd did not answer, or the next server that starts makes it again
+		case err != nil:
+			m.set(err)
+		default:
 			m.judge(record)
 		}
 	}
