@@ -67,8 +67,11 @@ func (d *doing) ask() game.Ask {
 		verb = "patch"
 	}
 	a := game.Ask{Verb: verb, Resource: d.Resource, NS: d.NS, Name: d.Name, Old: d.old, New: d.new}
-	if verb == "delete" {
+	switch {
+	case verb == "delete":
 		a.New = nil
+	case verb == "list" && a.Name == "" && strings.HasPrefix(d.Query, game.ByName):
+		a.Name = strings.TrimPrefix(d.Query, game.ByName)
 	}
 	return a
 }

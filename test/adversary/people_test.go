@@ -230,7 +230,7 @@ func (g *table) shownRequests(d *doing) {
 	if d.Resource != game.AccessRequests || d.Verb != "get" && d.Verb != "list" || !d.answer.ok() {
 		return
 	}
-	if may, _ := g.party.May(d.who, game.Ask{Verb: d.Verb, Resource: d.Resource, NS: d.NS, Name: d.Name, Bare: true}); may {
+	if may, _ := g.party.May(d.who, game.Ask{Verb: d.Verb, Resource: d.Resource, NS: d.NS, Name: d.ask().Name, Bare: true}); may {
 		return
 	}
 	o := d.answer.object()

@@ -104,9 +104,9 @@ type question struct {
 	custom   bool
 }
 
-// namespace is where a request is made: one for a namespace is in it.
+// namespace is where a request is made: one for a namespace is in it, unless it lists those with a name.
 func (q question) namespace() string {
-	if q.resource.Plural == "namespaces" && q.resource.Group == "" {
+	if q.Verb != "list" && q.resource.Plural == "namespaces" && q.resource.Group == "" {
 		return q.Name
 	}
 	return q.NS
