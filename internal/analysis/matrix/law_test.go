@@ -158,8 +158,12 @@ func bruteForce(ix *ruleset.Index, s ruleset.Subject, res plan.Resource, ns, ver
 		ns = "unheard-of"
 	}
 	tried := []string{"a", "b", "zzz"}
-	if res.Subresource == "" && (verb == "create" || verb == "list") {
+	switch {
+	case res.Subresource != "":
+	case verb == "create":
 		tried = []string{""}
+	case verb == "list": // by a field selector, or of all objects
+		tried = append(tried, "")
 	}
 	yes, no, denied := 0, 0, 0
 	for _, name := range tried {
@@ -183,6 +187,18 @@ func bruteForce(ix *ruleset.Index, s ruleset.Subject, res plan.Resource, ns, ver
 		return plan.Denied
 	}
 	return plan.No
+}
+
+// TR-11: a list or watch can name its object by a field selector, and a rule with names allows that.
+func TestListsByName(t *testing.T) {
+	ix := ruleset.Build(ruleset.Input{MasterNamespace: "master",
+		Roles: []*rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"},
+			Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch", "deletecollection"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a"}}}}},
+		RoleBindings: []*rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}}}})
+	cells, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: []string{"list", "watch", "deletecollection"}, Namespaces: []string{"ns"}, Names: names})
+	if err != nil || len(cells) != 2 || cells[0].Verb != "list" || cells[0].Access != plan.If || cells[1].Verb != "watch" || cells[1].Access != plan.If {
+		t.Errorf("%+v, %v", cells, err)
+	}
 }
 
 // Without a list of subjects everybody who is bound is there.

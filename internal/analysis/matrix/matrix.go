@@ -125,7 +125,7 @@ func (in Input) sets() (sets [][]ruleset.Subject) {
 
 const anonymous = "system:anonymous"
 
-// requests are the one action for every name that rules tell apart.
+// requests are the one action for every name that rules tell apart, and for no name where a request may lack one.
 func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
 	asked := questions.Target{Verb: verb, Resource: r.Resource, Subresource: r.Subresource}
 	names := []string{""}
@@ -137,6 +137,8 @@ func (in Input) requests(r plan.Resource, namespace, verb string) (all []authori
 		names = append(names, "any-other-name")
 	case r.Subresource != "" || verbs.HasName(verb):
 		names = append(slices.Clone(in.Names), "any-other-name")
+	case verbs.MayName(verb):
+		names = append(slices.Clone(in.Names), "")
 	}
 	if namespace == Elsewhere {
 		namespace = "any-other-namespace"

@@ -11,6 +11,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
 
@@ -127,7 +128,7 @@ func (f *spread) changes(c *crowd, q *question) (changes []Change) {
 
 // names are those of objects that rules about the question tell apart, for a member of the crowd.
 func (p *planner) names(c *crowd, q *question) (names []string) {
-	if q.path != "" || !HasName(q.action("", "")) {
+	if q.path != "" || q.Subresource == "" && !verbs.MayName(q.verb) {
 		return nil
 	}
 	is := append([]ruleset.Subject{c.subjects[0]}, c.judged...)

@@ -57,11 +57,6 @@ func (a Action) target() questions.Target {
 	return questions.Target{Verb: a.Verb, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 }
 
-// HasName reports whether a request for an action names its object. (A create names it only in its body.)
-func HasName(a Action) bool {
-	return a.Subresource != "" || verbs.HasName(a.Verb)
-}
-
 // OtherVerbs stands for every verb that no rule names: only rules for all verbs grant it.
 const OtherVerbs = "(other verbs)"
 

@@ -90,9 +90,9 @@ func TestPlanOfNames(t *testing.T) {
 		name, change string
 		want         []string
 	}{
-		{"all names", rbac("all", "", vera), []string{"get secrets except first", "list secrets"}},
-		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get secrets except first", "get secrets except second and third", "list secrets"}},
-		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get secrets first"}},
+		{"all names", rbac("all", "", vera), []string{"get,list secrets except first"}},
+		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get,list secrets except first", "get,list secrets except second and third"}},
+		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get,list secrets first"}},
 		{"a rule beside one of names", policy("- {verbs: [get], resourceKinds: [pods]}\n"), []string{"get pods"}},
 	} {
 		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
