@@ -156,6 +156,10 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 			}
 		}
 		for _, u := range in.Uses {
+			was, is := ix.Decide(u.attributes(who)).Certainty, result.after.Decide(u.attributes(who)).Certainty
+			if was == ruleset.Always && is != was && verbs.Updates(u.Verb) && len(recorded.of[u]) == 0 {
+				t.Fatalf("seed %d: nothing is known of the object of %s, and it is %v: %+v", seed, u, is, result.Parts)
+			}
 			for _, w := range recorded.of[u] {
 				was, is := recorded.allowed(ix, u.attributes(who), w), recorded.allowed(result.after, u.attributes(who), w)
 				if is < was && !recorded.holds(t, result.after.Decide(u.attributes(who)), u) {
