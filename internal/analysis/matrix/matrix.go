@@ -20,6 +20,7 @@ import (
 // Input is the question.
 type Input struct {
 	Index     *ruleset.Index
+	Server    plan.Server
 	Resources []plan.Resource
 	Verbs     []string
 	// Namespaces are those that are looked at; Elsewhere is one that no object is in, and "" is none at all.
@@ -145,7 +146,9 @@ func (in Input) requests(r plan.Resource, namespace, verb string) (all []authori
 	}
 	for _, name := range names {
 		asked.Namespace, asked.Name = namespace, name
-		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true})
+		attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true}
+		attrs.Namespace = in.Server.Scoped(&attrs).GetNamespace()
+		all = append(all, attrs)
 	}
 	return all
 }

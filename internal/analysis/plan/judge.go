@@ -65,7 +65,7 @@ func (p *planner) answer(ctx context.Context, c *crowd, q *question) []Change {
 			}
 		}
 	}
-	for _, alike := range places {
+	for _, alike := range p.apart(places, q) {
 		found, looks := p.judge(ctx, c, q, alike[0], names)
 		if looks.atUser && len(c.subjects) > 1 {
 			return p.oneByOne(ctx, c, q)
@@ -82,6 +82,20 @@ func (p *planner) answer(ctx context.Context, c *crowd, q *question) []Change {
 		changes = append(changes, f.changes(c, q)...)
 	}
 	return changes
+}
+
+// apart takes the master namespace from the namespaces with the same roles if these do not count there.
+func (p *planner) apart(places [][]string, q *question) [][]string {
+	master := p.After.MasterNamespace()
+	if !p.clusterWide(q.action(master, ""), q.Resource) {
+		return places
+	}
+	for i, alike := range places {
+		if at := slices.Index(alike, master); at >= 0 && len(alike) > 1 {
+			return append(slices.Delete(slices.Clone(places), i, i+1), slices.Delete(slices.Clone(alike), at, at+1), alike[at:at+1])
+		}
+	}
+	return places
 }
 
 // oneByOne judges each subject by itself.
@@ -171,7 +185,7 @@ func (p *planner) judge(ctx context.Context, c *crowd, q *question, namespace st
 
 // one judges a single action. What others have by their groups alone is the groups'.
 func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, looks *looks) *shown {
-	attrs, subject := a.attributes(q.Resource), c.subjects[0]
+	attrs, subject := p.asked(a, q.Resource), c.subjects[0]
 	if !p.Before.Concerns(attrs, subject) && !p.After.Concerns(attrs, subject) {
 		return nil
 	}

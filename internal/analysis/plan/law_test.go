@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
@@ -27,6 +28,12 @@ var compiler = sync.OnceValue(func() *rulecondition.Compiler {
 	}
 	return &rulecondition.Compiler{CEL: c, Cache: expr.NewCache(c)}
 })
+
+// server takes every request as it is, and for one verb alone.
+type server struct{}
+
+// Scoped implements Server.
+func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
 
 func build(policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyBinding) *ruleset.Index {
 	return ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compiler().CompileRule, Limits: ruleset.DefaultLimits(), Policies: policies, PolicyBindings: bindings})
@@ -173,7 +180,7 @@ func TestChangesEqualBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		policies, bindings := random(r)
 		newPolicies, newBindings := changed(r, policies, bindings)
-		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: tried}
+		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Server: server{}, Comparer: comparer, Resources: []Resource{resource}, Verbs: tried}
 		got, err := Changes(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)

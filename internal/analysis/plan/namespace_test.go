@@ -32,7 +32,7 @@ func TestRolesInANamespaceReachItsObject(t *testing.T) {
 		"ClusterRoleBinding": {"create namespaces ", "delete namespaces ", "get namespaces "},
 	} {
 		for _, gains := range []bool{true, false} {
-			in := Input{Before: index(!gains, kind), After: index(gains, kind), Comparer: &compare.Comparer{Cache: compiler().Cache},
+			in := Input{Before: index(!gains, kind), After: index(gains, kind), Server: server{}, Comparer: &compare.Comparer{Cache: compiler().Cache},
 				Resources: []Resource{{Version: "v1", Resource: "namespaces"}}, Verbs: []string{"get", "create", "delete"}}
 			changes, err := Changes(t.Context(), in)
 			if err != nil {
@@ -58,7 +58,7 @@ func TestListsByName(t *testing.T) {
 				Rules: []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}}}}},
 			RoleBindings: []*rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}}}})
 	}
-	changes, err := Changes(t.Context(), Input{Before: index("use"), After: index("use", "list", "watch", "deletecollection"), Comparer: &compare.Comparer{Cache: compiler().Cache},
+	changes, err := Changes(t.Context(), Input{Before: index("use"), After: index("use", "list", "watch", "deletecollection"), Server: server{}, Comparer: &compare.Comparer{Cache: compiler().Cache},
 		Resources: []Resource{{Version: "v1", Resource: "secrets", Namespaced: true}}, Verbs: []string{"list", "watch", "deletecollection"}})
 	if err != nil {
 		t.Fatal(err)

@@ -38,9 +38,16 @@ type Resource struct {
 	Virtual bool
 }
 
+// Server knows which right a request takes.
+type Server interface {
+	// Scoped returns the request as the rules see it: without its namespace if the right must be held cluster-wide.
+	Scoped(authorizer.Attributes) authorizer.Attributes
+}
+
 // Input is what is compared, and the requests among which it is.
 type Input struct {
 	Before, After *ruleset.Index
+	Server        Server
 	Comparer      *compare.Comparer
 	Resources     []Resource
 	// Verbs and Paths are all that any rule tells apart. The namespaces and names that a subject's own rules tell apart
@@ -190,6 +197,18 @@ func (a Action) attributes(r Resource) authorizer.AttributesRecord {
 		namespace = "any-other-namespace"
 	}
 	return authorizer.AttributesRecord{Verb: a.Verb, APIGroup: a.Group, APIVersion: r.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: namespace, Name: a.Name, ResourceRequest: true}
+}
+
+// asked are the attributes of an action as the rules see them.
+func (in Input) asked(a Action, r Resource) authorizer.AttributesRecord {
+	attrs := a.attributes(r)
+	attrs.Namespace = in.Server.Scoped(&attrs).GetNamespace()
+	return attrs
+}
+
+// clusterWide reports whether the right to an action in a namespace must be held cluster-wide.
+func (in Input) clusterWide(a Action, r Resource) bool {
+	return in.asked(a, r).Namespace != a.attributes(r).Namespace
 }
 
 // Compare orders changes: by rule, then by what changes.

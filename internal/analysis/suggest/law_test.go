@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
@@ -29,6 +30,12 @@ var (
 )
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+// server takes every request as it is.
+type server struct{}
+
+// Scoped implements plan.Server.
+func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
 
 type mark struct{}
 
@@ -115,7 +122,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		policy := random(r)
 		ix := ruleset.Build(policy)
-		in := Input{Subject: ruleset.Subject{Name: "dora"}, Who: who, Index: ix, Policies: policy.Policies, PolicyBindings: policy.PolicyBindings, RoleBindings: policy.RoleBindings,
+		in := Input{Subject: ruleset.Subject{Name: "dora"}, Who: who, Index: ix, Server: server{}, Policies: policy.Policies, PolicyBindings: policy.PolicyBindings, RoleBindings: policy.RoleBindings,
 			ClusterRoleBindings: policy.ClusterRoleBindings, Policy: r.IntN(2) == 0, Name: "suggested", MaxNames: 2, Resources: resources, Verbs: tried, Namespaces: namespaces}
 		for range 40 {
 			in.Uses = append(in.Uses, pick(r, all))

@@ -131,7 +131,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in, err := o.input(snap, u)
+	in, err := o.input(snap, host, u)
 	if err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func leaveOut(cells []matrix.Cell, which func(ruleset.Subject) bool) ([]matrix.C
 }
 
 // input is what the flags ask for.
-func (o *MatrixOptions) input(snap *snapshot.Snapshot, u *offline.Universe) (in matrix.Input, err error) {
-	in = matrix.Input{Index: snap.Rules, Resources: u.Resources, Verbs: verbs.All(),
+func (o *MatrixOptions) input(snap *snapshot.Snapshot, host *offline.Host, u *offline.Universe) (in matrix.Input, err error) {
+	in = matrix.Input{Index: snap.Rules, Server: host, Resources: u.Resources, Verbs: verbs.All(),
 		Namespaces: append(slices.Clone(u.Namespaces), matrix.Elsewhere, ""), Names: u.Names}
 	if len(o.Namespaces) > 0 {
 		in.Namespaces = o.Namespaces

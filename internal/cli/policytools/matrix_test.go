@@ -109,3 +109,42 @@ groupNames: ["system:authenticated"]
 		}
 	}
 }
+
+// delegates holds rights to write policy: in the master namespace (dora), in another one (hubert), and everywhere (clark).
+const delegates = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: delegate}
+rules: [{apiGroups: [authorization.proviso.dev], resources: [roles], verbs: [get, create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: dora, namespace: master}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: delegate}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: hubert, namespace: hammer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: delegate}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: hubert}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: clark}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: delegate}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clark}]
+`
+
+// PO-6: a right to write the policy of the master namespace counts only if it is held everywhere.
+func TestMatrixOfTheMasterNamespace(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": delegates})
+	for who, want := range map[string]string{"dora": "master yes -", "hubert": "hammer yes yes", "clark": "* yes yes"} {
+		out, code, err := execute(t, NewMatrixCommand, "", from, "--user", who, "--resource", "roles.authorization.proviso.dev", "--verb", "get,create")
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		fields := strings.Fields(lines[len(lines)-1])
+		if code != 0 || err != nil || len(lines) != 2 || strings.Join(slices.Delete(fields, 2, 3)[1:4], " ") != want {
+			t.Errorf("%s: %d %v, want %q\n%s", who, code, err, want, out)
+		}
+	}
+}

@@ -273,3 +273,50 @@ userNames: [ann]
 		})
 	}
 }
+
+// PO-6: a right to write the policy of the master namespace counts only if it is held everywhere.
+func TestPlanOfTheMasterNamespace(t *testing.T) {
+	role, bindings, _ := strings.Cut(strings.TrimPrefix(delegates, "---\n"), "---\n")
+	from := write(t, map[string]string{"a.yaml": role})
+	for who, binding := range map[string]string{"dora": "", "hubert": "", "clark": ""} {
+		for _, b := range strings.Split(bindings, "---\n") {
+			if strings.Contains(b, "name: "+who) {
+				binding = b
+			}
+		}
+		// A role beside it, in namespaces in which it is the same, does not change what counts in the master namespace.
+		for _, more := range []string{"", strings.NewReplacer("namespace: master", "namespace: anvil", "namespace: hammer", "namespace: anvil").Replace("---\n" + binding)} {
+			if who == "clark" && more != "" {
+				continue
+			}
+			out, code, err := plans(t, binding+more, "--from", from, "-f", "-", "-o", "json")
+			var p policychange.Report
+			if err := json.Unmarshal([]byte(out), &p); err != nil {
+				t.Fatalf("%s: %v\n%s", who, err, out)
+			}
+			got := map[string]bool{}
+			for _, c := range p.Changes {
+				got[c.Verb+" in "+c.Namespace] = true
+			}
+			where := map[string]string{"dora": "master", "hubert": "hammer", "clark": "*"}[who]
+			if code != 2 || err != nil || !got["get in "+where] || got["create in "+where] == (who == "dora") || more != "" && !got["create in anvil"] {
+				t.Errorf("%s: %d %v %v\n%s", who, code, err, got, out)
+			}
+		}
+	}
+	// A rule that grants nothing else has no effect.
+	only := strings.ReplaceAll(delegates, "[get, create]", "[create]")
+	out, _, err := plans(t, only, "--from", from, "-f", "-")
+	if err != nil || strings.Contains(out, "without effect") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, b := range strings.Split(only, "---\n") {
+		if strings.Contains(b, "kind: ClusterRole\n") || strings.Contains(b, "name: dora") {
+			role += "---\n" + b
+		}
+	}
+	out, _, err = plans(t, strings.SplitN(role, "---\n", 2)[1], "--from", from, "-f", "-")
+	if err != nil || !strings.Contains(out, `without effect: ClusterRole "delegate" rule 0: such writes in the master namespace take a right`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

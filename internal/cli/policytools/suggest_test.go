@@ -160,3 +160,21 @@ func TestLiveFlags(t *testing.T) {
 		}
 	}
 }
+
+// PO-6: a right to write the policy of the master namespace counts only if it is held everywhere, so it is suggested
+// everywhere. Reads there, and writes elsewhere, are suggested where they were seen.
+func TestSuggestForTheMasterNamespace(t *testing.T) {
+	from := write(t, map[string]string{"a.yaml": delegates})
+	for _, test := range []struct{ verb, namespace, want string }{
+		{"create", "master", "kind: ClusterRoleBinding"},
+		{"get", "master", "namespace: master"},
+		{"create", "shop", "namespace: shop"},
+	} {
+		log := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"` + test.verb + `","user":{"username":"clark"},` +
+			`"objectRef":{"resource":"roles","namespace":"` + test.namespace + `","apiGroup":"authorization.proviso.dev","name":"r"},"responseStatus":{"code":200}}` + "\n"
+		out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", from)
+		if code != 0 || err != nil || !strings.Contains(out, test.want) || strings.Contains(out, "kind: ClusterRole\n") != (test.want == "kind: ClusterRoleBinding") {
+			t.Errorf("%+v: %d %v\n%s", test, code, err, out)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	in := plan.Input{
-		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
+		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Server: after, Comparer: &compare.Comparer{Cache: after.Conditions()},
 		Resources: u.Everything(), Verbs: u.Verbs, Paths: u.Paths,
 	}
 	changes, err := plan.Changes(ctx, in)
