@@ -169,28 +169,37 @@ func (in Input) anyAccess(s ruleset.Subject, requests []authorizer.AttributesRec
 	return access, by
 }
 
-// access puts the decisions for all names together: yes or denied if all of them are so.
+// access puts the decisions for all names together, and for both verbs that a connection takes: yes if all of them are
+// so.
 func (in Input) access(s ruleset.Subject, requests []authorizer.AttributesRecord) (access plan.Effect, by []string) {
 	judged := whocan.Judged(s)
 	always, never, denied := true, true, false
 	for _, attrs := range requests {
-		var q ruleset.Query
-		q.ResetFor(in.Index, attrs, judged...)
-		v := q.Decide(nil)
-		always, never = always && v.Certainty == ruleset.Always, never && v.Certainty == ruleset.Never
-		hits := append(slices.Clone(v.Conditions), v.Deny)
-		if v.Certainty != ruleset.Never {
-			hits = append(hits, v.Allow)
+		rights := []string{attrs.Verb}
+		if also := in.Server.AlsoNeeds(&attrs); also != "" {
+			rights = append(rights, also)
 		}
-		for _, h := range hits {
-			if !h.Found() {
-				continue
+		least := ruleset.Always
+		for _, attrs.Verb = range rights {
+			var q ruleset.Query
+			q.ResetFor(in.Index, attrs, judged...)
+			v := q.Decide(nil)
+			least = min(least, v.Certainty)
+			hits := append(slices.Clone(v.Conditions), v.Deny)
+			if v.Certainty != ruleset.Never {
+				hits = append(hits, v.Allow)
 			}
-			denied = denied || h.Effect() == ruleset.Denies
-			if rule := named(h); !slices.Contains(by, rule) {
-				by = append(by, rule)
+			for _, h := range hits {
+				if !h.Found() {
+					continue
+				}
+				denied = denied || h.Effect() == ruleset.Denies
+				if rule := named(h); !slices.Contains(by, rule) {
+					by = append(by, rule)
+				}
 			}
 		}
+		always, never = always && least == ruleset.Always, never && least == ruleset.Never
 	}
 	switch {
 	case always:

@@ -146,8 +146,11 @@ func (p *planner) names(c *crowd, q *question) (names []string) {
 		return nil
 	}
 	is := append([]ruleset.Subject{c.subjects[0]}, c.judged...)
-	for _, ix := range []*ruleset.Index{p.Before, p.After} {
-		names = ix.NamesFor(names, q.action("", "").attributes(q.Resource), is...)
+	attrs := q.action("", "").attributes(q.Resource)
+	for _, attrs.Verb = range q.rights() {
+		for _, ix := range []*ruleset.Index{p.Before, p.After} {
+			names = ix.NamesFor(names, attrs, is...)
+		}
 	}
 	if q.isNamespace() {
 		for _, alike := range c.places {
@@ -186,10 +189,25 @@ func (p *planner) judge(ctx context.Context, c *crowd, q *question, namespace st
 // one judges a single action. What others have by their groups alone is the groups'.
 func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, looks *looks) *shown {
 	attrs, subject := p.asked(a, q.Resource), c.subjects[0]
-	if !p.Before.Concerns(attrs, subject) && !p.After.Concerns(attrs, subject) {
+	concerned, same, unclear := false, true, false
+	var before, after ruleset.Standing
+	for i, verb := range q.rights() {
+		attrs.Verb = verb
+		concerned = concerned || p.Before.Concerns(attrs, subject) || p.After.Concerns(attrs, subject)
+		was, is := standing(p.Before, attrs, subject), standing(p.After, attrs, subject)
+		same = same && was.Certainty == is.Certainty && (was.Certainty != ruleset.Sometimes || access(was).Same(access(is), expr.NewRequest(attrs)))
+		if i == 0 {
+			before, after = was, is
+			continue
+		}
+		var apart [2]bool
+		before, apart[0] = lesser(before, was, expr.NewRequest(attrs))
+		after, apart[1] = lesser(after, is, expr.NewRequest(attrs))
+		unclear = apart[0] || apart[1]
+	}
+	if !concerned {
 		return nil
 	}
-	before, after := standing(p.Before, attrs, subject), standing(p.After, attrs, subject)
 	f := &shown{turn: turn{before: effect(before), after: effect(after)}}
 	if f.before != If && f.after != If {
 		switch {
@@ -205,12 +223,16 @@ func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, look
 		f.rule = rule(before, after)
 		return f
 	}
+	attrs.Verb = a.Verb
 	x, y := access(before), access(after)
-	if x.Same(y, expr.NewRequest(attrs)) {
+	if same || !unclear && x.Same(y, expr.NewRequest(attrs)) {
 		return nil
 	}
 	looks.note(x, y)
-	result := p.compare(ctx, q.Resource, a, subject, x, y)
+	result := compare.Result{Relation: compare.Unclear, Why: "the connection takes two verbs, each under conditions of its own"}
+	if !unclear {
+		result = p.compare(ctx, q.Resource, a, subject, x, y)
+	}
 	if result.Relation == compare.Equivalent {
 		return nil
 	}
@@ -219,6 +241,20 @@ func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, look
 		f.witness = result.Lost
 	}
 	return f
+}
+
+// lesser is what a request gets that takes two rights. If both have conditions and these differ, it is not one of them.
+func lesser(a, b ruleset.Standing, req *expr.Request) (both ruleset.Standing, apart bool) {
+	if a.Certainty != b.Certainty {
+		if b.Certainty < a.Certainty {
+			return b, false
+		}
+		return a, false
+	}
+	if a.Certainty == ruleset.Never && b.Deny.Found() {
+		return b, false
+	}
+	return a, a.Certainty == ruleset.Sometimes && !access(a).Same(access(b), req)
 }
 
 func standing(ix *ruleset.Index, attrs authorizer.AttributesRecord, subject ruleset.Subject) ruleset.Standing {

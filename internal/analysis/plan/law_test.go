@@ -35,6 +35,9 @@ type server struct{}
 // Scoped implements Server.
 func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
 
+// AlsoNeeds implements Server.
+func (server) AlsoNeeds(authorizer.Attributes) string { return "" }
+
 func build(policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyBinding) *ruleset.Index {
 	return ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compiler().CompileRule, Limits: ruleset.DefaultLimits(), Policies: policies, PolicyBindings: bindings})
 }

@@ -42,6 +42,8 @@ type Resource struct {
 type Server interface {
 	// Scoped returns the request as the rules see it: without its namespace if the right must be held cluster-wide.
 	Scoped(authorizer.Attributes) authorizer.Attributes
+	// AlsoNeeds returns the verb that a request needs in addition to its own, as connections do; empty if there is none.
+	AlsoNeeds(authorizer.Attributes) string
 }
 
 // Input is what is compared, and the requests among which it is.
@@ -113,10 +115,20 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 type question struct {
 	Resource
 	verb, path string
+	// also is the verb that such requests need in addition to their own; empty if there is none.
+	also string
 }
 
 func (q *question) action(namespace, name string) Action {
 	return Action{Verb: q.verb, Group: q.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: namespace, Name: name, Path: q.path}
+}
+
+// rights are the verbs that such a request takes: its own and, of a connection, another one.
+func (q *question) rights() []string {
+	if q.also == "" {
+		return []string{q.verb}
+	}
+	return []string{q.verb, q.also}
 }
 
 // isNamespace reports whether the question is about one Namespace object, which the request is made in.
@@ -144,7 +156,10 @@ func newPlanner(in Input) *planner {
 func questionsOf(in Input) (all []question) {
 	for _, r := range in.Resources {
 		for _, verb := range r.asked(in.Verbs) {
-			all = append(all, question{Resource: r, verb: verb})
+			q := question{Resource: r, verb: verb}
+			attrs := q.action("", "").attributes(r)
+			q.also = in.Server.AlsoNeeds(&attrs)
+			all = append(all, q)
 		}
 	}
 	for _, path := range in.Paths {

@@ -37,6 +37,9 @@ type server struct{}
 // Scoped implements plan.Server.
 func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
 
+// AlsoNeeds implements plan.Server.
+func (server) AlsoNeeds(authorizer.Attributes) string { return "" }
+
 type mark struct{}
 
 // RuleCondition implements ruleset.Condition.
