@@ -51,6 +51,9 @@ func TestSuggestReplacesRights(t *testing.T) {
 				}
 				without := write(t, map[string]string{"policy.yaml": taken})
 				with := write(t, map[string]string{"policy.yaml": taken, "suggested.yaml": out})
+				if more, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", with, "--for", test.subject, "--format", as); code != 0 || err != nil || strings.Contains(more, "suggestion replaces") {
+					t.Errorf("applied, it says to remove what it writes: %d %v\n%s", code, err, more)
+				}
 				before, broken := decided(t, trafficPolicy, test.user), 0
 				after, lost := decided(t, with, test.user), decided(t, without, test.user)
 				for request, certainty := range before {
