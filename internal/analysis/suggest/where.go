@@ -59,10 +59,11 @@ func (s *suggester) evidence(u Use) []map[string]any {
 }
 
 // where is a condition that all objects meet which a right was used for, and that sets them apart from most others that
-// are there; empty if there is none, or if it is not known what is there.
+// are there; empty if there is none, or if it is not known what is there. In the master namespace there is none, since a
+// rule of Policy there holds everywhere.
 func (s *suggester) where(at right, names map[string]bool) string {
 	live := s.Live[Place{at.namespace, at.group, at.resource}]
-	if len(live) == 0 || s.Holds == nil || !conditioned(at.verb) || at.sub != "" || at.rule != (rulePlace{}) {
+	if len(live) == 0 || at.namespace == s.Index.MasterNamespace() || s.Holds == nil || !conditioned(at.verb) || at.sub != "" || at.rule != (rulePlace{}) {
 		return ""
 	}
 	var touched []map[string]any

@@ -181,3 +181,26 @@ func TestSuggestForTheMasterNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TR-10: what was seen in the master namespace is granted there and not everywhere, however the right is held.
+func TestSuggestNoMoreThanTheMasterNamespace(t *testing.T) {
+	const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]\n---\n"
+	const bound = "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\nsubjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]\n"
+	for name, binding := range map[string]string{
+		"held there":      "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b, namespace: master}\n" + bound,
+		"held everywhere": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\n" + bound,
+	} {
+		from := write(t, map[string]string{"a.yaml": role + binding})
+		for _, format := range []string{"rbac", "policy"} {
+			var log strings.Builder
+			for i := range 25 {
+				fmt.Fprintf(&log, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"%d","verb":"get","user":{"username":"dora"},`+
+					`"objectRef":{"resource":"secrets","namespace":"master","name":"s%d"},"responseStatus":{"code":200}}`+"\n", i, i)
+			}
+			out, code, err := execute(t, NewSuggestCommand, log.String(), "--replay", "-", "--from", from, "--format", format)
+			if code != 0 || err != nil || !strings.Contains(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: suggested-dora\n  namespace: master\n") || strings.Contains(out, "proviso.dev") {
+				t.Errorf("%s, as %s: %d %v\n%s", name, format, code, err, out)
+			}
+		}
+	}
+}

@@ -228,13 +228,18 @@ func TestSuggestWhere(t *testing.T) {
 		{"refused", func(context.Context, schema.GroupVersionResource, string, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 			return nil, errors.New("forbidden")
 		}, "No condition is suggested for configmaps in shop: forbidden.", "where:"},
+		{"in the master namespace", serving(touched("a", "y", settings("d0", "b", "y"), settings("d1", "b", "y"))...), "- delete", "where:"},
 		{"no server", nil, "The log has more than 3 names of configmaps in shop: use --kubeconfig or --live", "where:"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			command := func(streams genericiooptions.IOStreams) *cobra.Command {
 				return newSuggestCommand(streams, test.objects)
 			}
-			out, code, err := execute(t, command, log.String(), "--replay", "-", "--from", from, "--max-names", "3")
+			args := []string{"--replay", "-", "--from", from, "--max-names", "3"}
+			if test.name == "in the master namespace" {
+				args = append(args, "--master-namespace", "shop")
+			}
+			out, code, err := execute(t, command, log.String(), args...)
 			if code != 0 || err != nil || !strings.Contains(out, test.want) || test.not != "" && strings.Contains(out, test.not) || !strings.Contains(out, "decided as before") {
 				t.Errorf("%d %v\n%s", code, err, out)
 			}
