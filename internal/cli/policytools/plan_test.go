@@ -320,3 +320,36 @@ func TestPlanOfTheMasterNamespace(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TR-22: only a role that is got or lost is everything of it.
+func TestPlanFoldsRoles(t *testing.T) {
+	role := func(verbs ...string) string {
+		text := "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: ops, namespace: ns}\nrules:\n"
+		for i, kind := range []string{"pods", "secrets", "services", "configmaps", "endpoints", "events"} {
+			if i < len(verbs) {
+				text += "- {verbs: [" + verbs[i] + "], apiGroups: [''], resources: [" + kind + "]}\n"
+			}
+		}
+		return text
+	}
+	all := []string{"get", "list", "watch", "create", "update", "delete"}
+	const binding = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: ops, namespace: ns}\n" +
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: ops}\nsubjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]\n"
+	for _, test := range []struct {
+		name, before, change string
+		args                 []string
+		want                 string
+	}{
+		{"a role and its binding", volumes, role(all...) + binding, nil, "everything of role ns/ops (-o wide lists it)"},
+		{"a binding", role(all...), binding, nil, "everything of role ns/ops"},
+		{"the binding is gone", role(all...) + binding, binding, []string{"--delete"}, "everything of role ns/ops"},
+		{"the role is gone", role(all...) + binding, role(), []string{"--delete"}, "everything of role ns/ops"},
+		{"four rules of six are gone", role(all...) + binding, role(all[:2]...), nil, "4 changes by role ns/ops (-o wide lists them)"},
+		{"four more rules", role(all[:2]...) + binding, role(all...), nil, "4 changes by role ns/ops"},
+	} {
+		out, code, err := plans(t, test.change, append([]string{"--from", write(t, map[string]string{"a.yaml": test.before}), "-f", "-"}, test.args...)...)
+		if code != 2 || err != nil || !strings.Contains(out, test.want) {
+			t.Errorf("%s: %d %v\n%s", test.name, code, err, out)
+		}
+	}
+}
