@@ -208,3 +208,46 @@ func TestConnectionsTakeTwoVerbs(t *testing.T) {
 		t.Errorf("%d %v\n%s", code, err, out)
 	}
 }
+
+// PO-24: a misspelled verb is said to be one. What is so for some Namespaces is told apart from what is so in none, and
+// system:masters may do everything.
+func TestMatrixOfSpecialCases(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": `apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: r, namespace: master}
+rules:
+- {verbs: ["*"], resourceKinds: [secrets], deny: true}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: r, namespace: master}
+roleRef: {namespace: master, name: r}
+groupNames: ["system:authenticated"]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: deleter, namespace: a}
+rules:
+- {verbs: [delete], resourceKinds: [namespaces], where: 'resource.metadata.name != "b"'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: deleter, namespace: a}
+roleRef: {name: deleter}
+userNames: [dora]
+`})
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--group", "system:masters", "--resource", "secrets", "--verb", "get"}, "group system:masters * secrets yes"},
+		{[]string{"--group", "team", "--resource", "secrets", "--verb", "get"}, "group team * secrets denied"},
+		{[]string{"--user", "dora", "--resource", "namespaces", "--verb", "deltee"}, `"deltee" is not a verb of Kubernetes or Proviso (did you mean delete?)`},
+		{[]string{"--user", "dora", "--resource", "namespaces", "--verb", "delete"}, "dora -, a namespaces if"},
+	} {
+		out, code, err := execute(t, NewMatrixCommand, "", append([]string{from}, test.args...)...)
+		if code != 0 || err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), test.want) {
+			t.Errorf("%v: %d %v, want %q\n%s", test.args, code, err, test.want, out)
+		}
+	}
+}
