@@ -129,7 +129,7 @@ func TestSuggestCommand(t *testing.T) {
 	}
 	// What the policy does not allow is not suggested.
 	empty := write(t, map[string]string{"policy.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"})
-	if out, code, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", empty, "--user", "dora"); code != codeNo || strings.Contains(out, "kind: Role") || !strings.Contains(out, "The policy does not allow 54 of them") {
+	if out, code, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", empty, "--user", "dora"); code != codeNo || strings.Contains(out, "kind: Role") || !strings.Contains(out, "The policy does not allow 54 of them for good: ") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	for _, args := range [][]string{{}, {"--replay", trafficLog}, {"--from", empty}, {"--replay", filepath.Join(empty, "none"), "--from", empty}, {"--replay", trafficLog, "--from", trafficPolicy, "--user", "nobody"},
@@ -201,6 +201,23 @@ func TestSuggestNoMoreThanTheMasterNamespace(t *testing.T) {
 			if code != 0 || err != nil || !strings.Contains(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: suggested-dora\n  namespace: master\n") || strings.Contains(out, "proviso.dev") {
 				t.Errorf("%s, as %s: %d %v\n%s", name, format, code, err, out)
 			}
+		}
+	}
+}
+
+// TR-10: a subject whose requests are allowed by what stays has a right to something (exit code 0).
+func TestSuggestNothingIsAnAnswer(t *testing.T) {
+	const log = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"get","user":{"username":"dora","groups":["system:authenticated"]},` +
+		`"objectRef":{"resource":"configmaps","namespace":"shop","name":"c"},"responseStatus":{"code":200}}` + "\n"
+	role := func(kind string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [" + kind + "], verbs: [get]}]\n---\n" +
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\n" +
+			"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:authenticated'}]\n"
+	}
+	for kind, want := range map[string]int{"configmaps": 0, "secrets": codeNo} {
+		from := write(t, map[string]string{"a.yaml": role(kind)})
+		if out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", from, "--user", "dora"); code != want || err != nil || strings.Contains(out, "kind:") {
+			t.Errorf("%s: %d %v\n%s", kind, code, err, out)
 		}
 	}
 }
