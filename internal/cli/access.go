@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/cli/verbflag"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -92,7 +93,7 @@ func (o *accessOptions) request(ctx context.Context, spec access.AccessRequestSp
 	if err != nil {
 		return err
 	}
-	warnOfVerbs(o.errOut, spec.Verbs...)
+	verbflag.Warn(o.errOut, spec.Verbs...)
 	r := &access.AccessRequest{TypeMeta: typeMeta(access.SchemeGroupVersion.String(), "AccessRequest"),
 		ObjectMeta: metav1.ObjectMeta{GenerateName: spec.RuleRef.Name + "-", Namespace: namespace}, Spec: spec}
 	if err := o.post(ctx, accessPath(namespace), r); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/cli/atflag"
+	"proviso.dev/proviso/internal/cli/verbflag"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -119,7 +120,7 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	warnOfVerbs(o.errOut, args[0])
+	verbflag.Warn(o.errOut, args[0])
 	review, err := o.ask(ctx, args[0], t)
 	if err != nil {
 		return err

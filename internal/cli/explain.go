@@ -20,6 +20,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/cli/subject"
+	"proviso.dev/proviso/internal/cli/verbflag"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -104,7 +105,7 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	warnOfVerbs(o.errOut, verb)
+	verbflag.Warn(o.errOut, verb)
 	content, old, err := o.objects(ctx, verb, t)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // protect writes a protection that stops the subjects of a deny rule from changing what the rule looks at. It is
 // written before the rule: if the caller may not write it, nothing is written.
 func (o *denyOptions) protect(ctx context.Context, namespace, name string, rule policyv1alpha1.PolicyRule) error {
-	marks := evasion.Marks([]policyv1alpha1.PolicyRule{rule}, 0)
+	marks := evasion.Marks(&rule)
 	if len(marks) == 0 {
 		return errors.New("--protect: the rule looks at nothing of the object that an update could change")
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/engine/questions"
-	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/editdistance"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -170,19 +168,4 @@ func (t target) qualified() string {
 		name += "/" + t.subresource
 	}
 	return name
-}
-
-// warnOfVerbs says of verbs that nothing asks about that they may be misspelled (PO-24).
-func warnOfVerbs(errOut io.Writer, asked ...string) {
-	for _, verb := range asked {
-		if plain := strings.TrimPrefix(verb, "-"); !verbs.IsKnown(plain) {
-			meant := ""
-			for _, one := range verbs.All() {
-				if meant == "" && editdistance.Distance(strings.ToLower(plain), one) <= 2 {
-					meant = fmt.Sprintf(" (did you mean %s?)", one)
-				}
-			}
-			terminal.Fprintf(errOut, "Warning: %q is not a verb of Kubernetes or Proviso%s\n", verb, meant)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/cli/verbflag"
 )
 
 // tokenRules are the flags that say what a token can do.
@@ -51,7 +52,7 @@ func (r *tokenRules) build(in io.Reader, errOut io.Writer) ([]accessv1alpha1.Tok
 		rules = append(rules, more...)
 	}
 	for _, rule := range rules {
-		warnOfVerbs(errOut, rule.Verbs...)
+		verbflag.Warn(errOut, rule.Verbs...)
 	}
 	if !r.noDiscovery {
 		rules = append(rules, discoveryRules()...)

@@ -16,6 +16,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/cli/subject"
+	"proviso.dev/proviso/internal/cli/verbflag"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -119,7 +120,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	warnOfVerbs(o.errOut, args[0])
+	verbflag.Warn(o.errOut, args[0])
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	review := &authz.ResourceAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "ResourceAccessReview"},

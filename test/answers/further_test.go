@@ -134,7 +134,7 @@ func (x *trial) matrix(h *offline.Host, refused map[at]string) {
 		if len(s.Groups)+len(s.Extra) > 0 {
 			continue // their members are not known to it
 		}
-		cells, err := matrix.Cells(x.Context(), matrix.Input{Index: h.Snapshot().Rules, Resources: u.Resources, Verbs: u.Verbs,
+		cells, err := matrix.Cells(x.Context(), matrix.Input{Index: h.Snapshot().Rules, Server: h, Resources: u.Resources, Verbs: u.Verbs,
 			Namespaces: append(slices.Clone(u.Namespaces), ""), Names: u.Names, Subjects: []ruleset.Subject{{Name: s.User}}})
 		if err != nil {
 			x.Fatal(err)

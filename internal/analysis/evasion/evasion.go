@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
@@ -19,14 +21,15 @@ import (
 
 // Input is a role, and what is known about its subjects.
 type Input struct {
+	// Index has the role and its bindings: their own rules grant and deny updates, too.
 	Index *ruleset.Index
 	// Namespace is where the role is bound.
 	Namespace string
 	Rules     []policyv1alpha1.PolicyRule
 	Subjects  []ruleset.Subject
-	// Protections and Fields are what is protected.
+	// Protections are the protected attributes, and Fields the permissions for fields; nil while that system is off.
 	Protections []protectedattr.Protection
-	Fields      []fieldperm.Entry
+	Fields      *fieldperm.Table
 }
 
 // Way is how a subject can get round a deny rule.
@@ -38,6 +41,9 @@ type Way struct {
 	Subject  ruleset.Subject
 	// Namespace is where the role is bound; empty if that is everywhere.
 	Namespace string
+
+	by  write
+	all []write
 }
 
 // Limits of the checks for one role. Beyond them nothing is reported.
@@ -45,18 +51,20 @@ const (
 	maxSubjects   = 50
 	maxNamespaces = 50
 	maxResources  = 20
+	maxNames      = 50
 )
 
 // Find looks at each deny rule, and returns at most one way for each mark of it.
 func Find(in Input) (all []Way) {
 	for i := range in.Rules {
-		marks := Marks(in.Rules, i)
+		rule := &in.Rules[i]
+		marks := Marks(rule)
 		if len(marks) == 0 {
 			continue
 		}
-		resources := ruleset.Coverage(&in.Rules[i], in.Index.Kinds()).Resources
+		resources := ruleset.Coverage(rule, in.Index.Kinds()).Resources
 		for _, m := range marks {
-			if f, found := in.find(resources[:min(len(resources), maxResources)], m); found {
+			if f, found := in.find(rule, resources[:min(len(resources), maxResources)], m); found {
 				f.Rule = i
 				all = append(all, f)
 			}
@@ -66,14 +74,17 @@ func Find(in Input) (all []Way) {
 }
 
 // find is the first subject that can change a mark on one of the resources.
-func (in *Input) find(resources []schema.GroupResource, m Mark) (Way, bool) {
+func (in *Input) find(rule *policyv1alpha1.PolicyRule, resources []schema.GroupResource, m Mark) (Way, bool) {
 	for _, r := range resources {
-		if !m.changes(r.Resource) || in.protected(r, m) {
+		if !m.changes(r) || in.protected(rule, r, m) {
 			continue
 		}
+		all := writes(rule, r, m)
 		for _, s := range in.Subjects[:min(len(in.Subjects), maxSubjects)] {
-			if in.mayUpdate(r, s) {
-				return Way{Mark: m, Resource: r, Subject: s, Namespace: in.local()}, true
+			for _, w := range all {
+				if in.may(rule, w, m, s) {
+					return Way{Mark: m, Resource: r, Subject: s, Namespace: in.local(), by: w, all: all}, true
+				}
 			}
 		}
 	}
@@ -88,34 +99,93 @@ func (in *Input) local() string {
 	return in.Namespace
 }
 
-// mayUpdate reports whether a subject can update objects of the resource where the role is bound.
-func (in *Input) mayUpdate(r schema.GroupResource, s ruleset.Subject) bool {
+// may reports whether a subject can change the mark by a write where the role is bound, on an object that the rule is
+// about.
+func (in *Input) may(rule *policyv1alpha1.PolicyRule, w write, m Mark, s ruleset.Subject) bool {
 	places := []string{in.Namespace}
 	if in.local() == "" {
 		places = append([]string{""}, in.Index.NamespacesOf(s)...)
 	}
-	for _, place := range places[:min(len(places), maxNamespaces)] {
-		for _, verb := range []string{verbs.Update, verbs.Patch} {
-			attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, Namespace: place, ResourceRequest: true}
-			var q ruleset.Query
-			q.ResetFor(in.Index, attrs, whocan.Judged(s)...)
-			if q.Decide(nil).Certainty != ruleset.Never {
-				return true
+	for _, verb := range w.verbs {
+		attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: w.Group, APIVersion: "*", Resource: w.Resource, Subresource: w.sub, ResourceRequest: true}
+		names := rule.ResourceNames
+		switch {
+		case w.sub == "" && !verbs.HasName(verb):
+			names = []string{""}
+		case len(names) == 0:
+			names = in.Index.NamesFor([]string{"any-other-name"}, attrs, whocan.Judged(s)...)
+		}
+		for _, attrs.Namespace = range places[:min(len(places), maxNamespaces)] {
+			for _, attrs.Name = range names[:min(len(names), maxNames)] {
+				if in.allowed(attrs, m, s) {
+					return true
+				}
 			}
 		}
 	}
 	return false
 }
 
-// protected reports whether something protects the mark from subjects who may update the resource.
-func (in *Input) protected(r schema.GroupResource, m Mark) bool {
-	if m.Of == Field {
-		return slices.ContainsFunc(in.Fields, func(e fieldperm.Entry) bool {
-			return e.Exclusive && (e.Resource == "*" || e.Resource == r.Resource || e.Resource == r.String()) && within(m.Name, e.Field)
-		})
+// allowed reports whether a subject may change the mark by a request: with its verb or, where no rule has an opinion on
+// that, with the right to single fields.
+func (in *Input) allowed(attrs authorizer.AttributesRecord, m Mark, s ruleset.Subject) bool {
+	var q ruleset.Query
+	decide := func(verb string) ruleset.Standing {
+		attrs.Verb = verb
+		q.ResetFor(in.Index, attrs, whocan.Judged(s)...)
+		return q.Decide(nil)
 	}
+	verb := attrs.Verb
+	v := decide(verb)
+	denies := v.Conditions
+	if v.Certainty == ruleset.Never {
+		if v.Deny.Found() || !verbs.Updates(verb) {
+			return false
+		}
+		denies = q.AppendConditional(q.AppendConditional(nil, ruleset.TierMaster, ruleset.Denies), ruleset.TierNamespace, ruleset.Denies)
+	}
+	if m.keptBy(denies) {
+		return false
+	}
+	may := func(verb string) bool { return decide(verb).Certainty != ruleset.Never }
+	if v.Certainty == ruleset.Never {
+		return may(fieldperm.Verb) && in.covers(fieldperm.Granular, verb, attrs, m, may)
+	}
+	return in.covers(fieldperm.General, verb, attrs, m, may)
+}
+
+// covers reports whether permissions for fields let a write change the mark.
+func (in *Input) covers(mode fieldperm.Mode, verb string, attrs authorizer.AttributesRecord, m Mark, may func(verb string) bool) bool {
+	if in.Fields == nil {
+		return mode == fieldperm.General
+	}
+	return in.Fields.Decide(fieldperm.Request{
+		Target: fieldperm.Target{Resource: fieldperm.Resource{Group: attrs.APIGroup, Resource: attrs.Resource}, Subresource: attrs.Subresource},
+		Mode:   mode,
+		Check:  func(verb string) (bool, error) { return may(verb), nil },
+		Objects: func() (old, new *typed.TypedValue, err error) {
+			schemas := &fieldperm.Schemas{}
+			if verb != verbs.Create {
+				if old, err = schemas.ObjectToTyped(&unstructured.Unstructured{Object: m.object("old")}); err != nil {
+					return nil, nil, err
+				}
+			}
+			new, err = schemas.ObjectToTyped(&unstructured.Unstructured{Object: m.object("new")})
+			return old, new, err
+		},
+	}).Allowed()
+}
+
+// protected reports whether a protected attribute keeps subjects who may update the resource from changing the mark. If
+// it protects some values only, the rule must not depend on others.
+func (in *Input) protected(rule *policyv1alpha1.PolicyRule, r schema.GroupResource, m Mark) bool {
+	if m.Of == Field {
+		return false
+	}
+	values, known := m.values(rule)
 	return slices.ContainsFunc(in.Protections, func(p protectedattr.Protection) bool {
-		return p.Attribute.String() == string(m.Of) && (p.Namespace == "" || p.Namespace == in.Namespace) && covers(p.Key, m.Name) && in.about(p.Resources, r)
+		return p.Attribute.String() == string(m.Of) && (p.Namespace == "" || p.Namespace == in.Namespace) && covers(p.Key, m.Name) && in.about(p.Resources, r) &&
+			(len(p.Values) == 0 || p.Closed || known && matching.Subset(values, p.Values))
 	})
 }
 
@@ -142,17 +212,17 @@ func (in *Input) about(names []string, r schema.GroupResource) bool {
 
 // String describes who can evade the rule, and how.
 func (f Way) String() string {
-	return fmt.Sprintf("it depends on the %s, which %s can change first, by updating %s", f.Mark, f.Subject, f.Resource)
+	return fmt.Sprintf("it depends on the %s, which %s can change first, by %s", f.Mark, f.Subject, f.by)
 }
 
 // Remedy says what would close it.
 func (f Way) Remedy() string {
 	if f.Mark.Of == Field {
-		return fmt.Sprintf("a FieldPermission with exclusive: true for %s of %s would close it, and so would denying update", f.Mark.Name, f.Resource)
+		return fmt.Sprintf("a FieldPermission with exclusive: true for %s of %s would close it, and so would denying %s", f.Mark.Name, f.Resource, denying(f.all))
 	}
 	kind := "ProtectedAttribute in namespace " + f.Namespace
 	if f.Namespace == "" {
 		kind = "ClusterProtectedAttribute"
 	}
-	return fmt.Sprintf("a %s for the %s would close it, and so would denying update", kind, f.Mark)
+	return fmt.Sprintf("a %s for the %s would close it, and so would denying %s", kind, f.Mark, denying(f.all))
 }

@@ -2,11 +2,16 @@ package evasion
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
@@ -34,36 +39,29 @@ var fixed = []string{"name", "namespace", "uid", "creationTimestamp", "generateN
 	"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
 
 // settled are fields of single resources that no update changes.
-var settled = map[string][]string{
-	"persistentvolumeclaims": {".spec.storageClassName", ".spec.accessModes", ".spec.selector", ".spec.volumeMode", ".spec.dataSource"},
-	"secrets":                {".type"},
-	"pods":                   {".spec.nodeName", ".spec.serviceAccountName", ".spec.hostNetwork", ".spec.hostPID", ".spec.hostIPC", ".spec.securityContext"},
-	"storageclasses":         {".provisioner", ".parameters"},
-	"jobs":                   {".spec.template", ".spec.selector"},
+var settled = map[schema.GroupResource][]string{
+	{Resource: "persistentvolumeclaims"}: {".spec.storageClassName", ".spec.accessModes", ".spec.selector", ".spec.volumeMode", ".spec.dataSource"},
+	{Resource: "secrets"}:                {".type"},
+	pods:                                 {".spec.nodeName", ".spec.serviceAccountName", ".spec.hostNetwork", ".spec.hostPID", ".spec.hostIPC", ".spec.securityContext"},
+	{Group: "storage.k8s.io", Resource: "storageclasses"}: {".provisioner", ".parameters"},
+	{Group: "batch", Resource: "jobs"}:                    {".spec.template", ".spec.selector"},
 }
 
 // changes reports whether an update of the resource can change the mark.
-func (m Mark) changes(resource string) bool {
-	return m.Of != Field || !slices.ContainsFunc(settled[resource], func(path string) bool { return within(m.Name, path) })
+func (m Mark) changes(r schema.GroupResource) bool {
+	return m.Of != Field || !slices.ContainsFunc(settled[r], func(path string) bool { return within(m.Name, path) })
 }
 
 // within reports whether a path is another one, or leads on from it.
 func within(path, from string) bool { return path == from || strings.HasPrefix(path, from+".") }
 
-// Marks returns what a rule of a role looks at and a subject could change to evade it. There are none if the rule does
-// not deny, if it denies only to write such objects, or if a rule of the same role denies updates that look at the
-// same.
-func Marks(rules []policyv1alpha1.PolicyRule, i int) (all []Mark) {
-	rule := &rules[i]
+// Marks returns what a rule looks at and a subject could change to evade it. There are none if the rule does not deny,
+// or if it denies only to write such objects.
+func Marks(rule *policyv1alpha1.PolicyRule) []Mark {
 	if !rule.Deny || rule.Enforcement != "" && rule.Enforcement != policyv1alpha1.EnforcementEnforce || !beyondWriting(rule.Verbs) {
 		return nil
 	}
-	for _, m := range marksOf(rule) {
-		if !slices.ContainsFunc(rules, func(other policyv1alpha1.PolicyRule) bool { return keeps(&other, rule, m) }) {
-			all = append(all, m)
-		}
-	}
-	return all
+	return marksOf(rule)
 }
 
 // marksOf are what the conditions of a rule look at.
@@ -75,11 +73,8 @@ func marksOf(rule *policyv1alpha1.PolicyRule) (all []Mark) {
 			}
 		}
 	}
-	if r := rule.AttributeRestrictions; r != nil {
-		for _, label := range r.LabelsContain {
-			key, _, _ := strings.Cut(label, "=")
-			all = append(all, Mark{Label, key})
-		}
+	for key := range contained(rule) {
+		all = append(all, Mark{Label, key})
 	}
 	slices.SortFunc(all, func(a, b Mark) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
 	return slices.Compact(all)
@@ -109,27 +104,82 @@ func beyondWriting(list []string) bool {
 	return slices.ContainsFunc(list, func(v string) bool { return !verbs.Stores(v) && !verbs.IsRead(v) })
 }
 
-// keeps reports whether a deny rule protects a mark on the objects that another one is about: it denies to update them,
-// and looks at the same or at nothing.
-func keeps(rule, of *policyv1alpha1.PolicyRule, m Mark) bool {
-	if !rule.Deny || !updates(rule.Verbs) || len(rule.ResourceNames) > 0 && !slices.Equal(rule.ResourceNames, of.ResourceNames) {
-		return false
+// keptBy reports whether one of the conditional rules that decide a write denies it because of the mark, before
+// another can allow it.
+func (m Mark) keptBy(rules []ruleset.Hit) bool {
+	for _, h := range rules {
+		if h.Effect() == ruleset.Allows {
+			return false
+		}
+		if rule := h.PolicyRule(); rule != nil && slices.Contains(marksOf(rule), m) {
+			return true
+		}
 	}
-	for _, kind := range of.ResourceKinds {
-		whole, _, _ := strings.Cut(kind, "/")
-		if !slices.Contains(rule.ResourceKinds, whole) && !slices.Contains(rule.ResourceKinds, "*") {
+	return false
+}
+
+// path leads to the mark in an object.
+func (m Mark) path() []string {
+	if m.Of == Field {
+		return strings.Split(strings.TrimPrefix(m.Name, "."), ".")
+	}
+	return []string{"metadata", string(m.Of) + "s", m.Name}
+}
+
+// object is one that has a value at the mark, and nothing else.
+func (m Mark) object(value string) map[string]any {
+	object := map[string]any{"apiVersion": "v1", "kind": "Any", "metadata": map[string]any{"name": "any"}}
+	_ = unstructured.SetNestedField(object, value, m.path()...) // a path that cannot be set is not of a field that changes
+	return object
+}
+
+// values are those with which a rule compares a label or an annotation; false if it depends on it in another way.
+func (m Mark) values(rule *policyv1alpha1.PolicyRule) (values []string, known bool) {
+	for _, source := range []string{rule.Where, rule.When} {
+		some, only := expr.ComparedWith(source, m.path())
+		if !only {
+			return nil, false
+		}
+		values = append(values, some...)
+	}
+	for key, value := range contained(rule) {
+		switch {
+		case m != Mark{Label, key}:
+		case value == nil:
+			return nil, false
+		default:
+			values = append(values, *value)
+		}
+	}
+	return values, len(values) > 0
+}
+
+// onlyContained reports whether a rule depends on nothing but that the objects have a label.
+func (m Mark) onlyContained(rule *policyv1alpha1.PolicyRule) bool {
+	for key, value := range contained(rule) {
+		if m == (Mark{Label, key}) && value != nil {
 			return false
 		}
 	}
-	looks := marksOf(rule)
-	return len(looks) == 0 && rule.Where == "" && rule.When == "" && rule.AttributeRestrictions == nil || slices.Contains(looks, m)
+	plain := policyv1alpha1.PolicyRule{Where: rule.Where, When: rule.When}
+	return !slices.Contains(marksOf(&plain), m)
 }
 
-// updates reports whether the verbs of a deny rule cover update, and so patch.
-func updates(list []string) bool {
-	if slices.Contains(list, "-"+verbs.Update) {
-		return false
+// contained visits the labels that the attributeRestrictions of a rule name, with the value if they name one.
+func contained(rule *policyv1alpha1.PolicyRule) iter.Seq2[string, *string] {
+	return func(yield func(string, *string) bool) {
+		if rule.AttributeRestrictions == nil {
+			return
+		}
+		for _, label := range rule.AttributeRestrictions.LabelsContain {
+			key, value, has := strings.Cut(label, "=")
+			of := &value
+			if !has {
+				of = nil
+			}
+			if !yield(key, of) {
+				return
+			}
+		}
 	}
-	negations := !slices.ContainsFunc(list, func(v string) bool { return !strings.HasPrefix(v, "-") })
-	return negations || slices.Contains(list, verbs.Update) || slices.Contains(list, "*")
 }

@@ -148,7 +148,7 @@ func Codes() []Code {
 			"Look at the objects, and take the value off those that should not have it.", Warning},
 		{codeEvadable, "deny-can-be-got-round", "A deny rule can be evaded by its subjects",
 			"The rule looks at a label, an annotation or a field of the object, and a subject can change that first: take the label off, then delete.",
-			"Protect the label or annotation, make the field exclusive, or deny update as well.", Warning},
+			"Protect the label or annotation, make the field exclusive, or deny update as well, also of the subresources that the message names.", Warning},
 		{codeShown, "hides-nothing-here", "A permission hides a field beside a stock API server, which shows it",
 			"A stock kube-apiserver answers reads from its own storage. A sidecar decides about writes, and sees no answer: readExclusive has no effect. Checked with --kubeconfig, by whether the server serves policy itself.",
 			"Take the right to read these objects from those who should not see the field, or run Proviso instead of the kube-apiserver.", Warning},

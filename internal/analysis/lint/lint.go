@@ -48,8 +48,8 @@ type Input struct {
 	Reachable []Reachable
 	// Shown are permissions that hide fields where the server does not.
 	Shown []Object
-	// Fields are the permissions for fields.
-	Fields []fieldperm.Entry
+	// Fields are the permissions for fields; nil while that system is off.
+	Fields *fieldperm.Table
 
 	// Now is the time, for bindings that begin and end; zero leaves them out.
 	Now time.Time

@@ -1,10 +1,13 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/power"
@@ -141,14 +144,14 @@ func (c *checker) accounts() {
 			order = append(order, user)
 		}
 	}
-	for _, b := range c.PolicyBindings {
-		for name, entry := range b.RoleBindings {
-			for i, u := range entry.UserNames {
+	for _, b := range inOrder(c.PolicyBindings) {
+		for _, name := range slices.Sorted(maps.Keys(b.RoleBindings)) {
+			for i, u := range b.RoleBindings[name].UserNames {
 				note(u, Object{policyGroup, "RoleBinding", b.Namespace, name}, i)
 			}
 		}
 	}
-	for _, b := range c.RoleBindings {
+	for _, b := range inOrder(c.RoleBindings) {
 		for i, s := range b.Subjects {
 			if s.Kind == "ServiceAccount" {
 				if s.Namespace == "" {
@@ -158,7 +161,7 @@ func (c *checker) accounts() {
 			}
 		}
 	}
-	for _, b := range c.ClusterRoleBindings {
+	for _, b := range inOrder(c.ClusterRoleBindings) {
 		for i, s := range b.Subjects {
 			if s.Kind == "ServiceAccount" {
 				note(accountPrefix+s.Namespace+":"+s.Name, Object{rbacGroup, "ClusterRoleBinding", "", b.Name}, i)
@@ -190,6 +193,13 @@ func (c *checker) accounts() {
 		}
 		c.say(Remark{Code: codeAccount, Severity: severity, Object: at.object, Path: []any{field, at.at}, Message: fmt.Sprintf("%s can act as service account %s/%s: %s", plural(len(who)), namespace, name, strings.Join(who, "; "))})
 	}
+}
+
+// inOrder are objects by namespace and name.
+func inOrder[T metav1.Object](objects []T) []T {
+	return slices.SortedFunc(slices.Values(objects), func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 func plural(n int) string {

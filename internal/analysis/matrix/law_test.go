@@ -27,6 +27,15 @@ var (
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 
+// server takes every request as it is, and for one verb alone.
+type server struct{}
+
+// Scoped implements plan.Server.
+func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
+
+// AlsoNeeds implements plan.Server.
+func (server) AlsoNeeds(authorizer.Attributes) string { return "" }
+
 type mark struct{}
 
 // RuleCondition implements ruleset.Condition.
@@ -102,7 +111,7 @@ func TestCellsAreWhatIsDecided(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ix := random(r)
-		cells, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: append([]string{"", Elsewhere}, namespaces...), Names: names, Subjects: subjects})
+		cells, err := Cells(t.Context(), Input{Index: ix, Server: server{}, Resources: resources, Verbs: tried, Namespaces: append([]string{"", Elsewhere}, namespaces...), Names: names, Subjects: subjects})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,8 +167,12 @@ func bruteForce(ix *ruleset.Index, s ruleset.Subject, res plan.Resource, ns, ver
 		ns = "unheard-of"
 	}
 	tried := []string{"a", "b", "zzz"}
-	if res.Subresource == "" && (verb == "create" || verb == "list") {
+	switch {
+	case res.Subresource != "":
+	case verb == "create":
 		tried = []string{""}
+	case verb == "list": // by a field selector, or of all objects
+		tried = append(tried, "")
 	}
 	yes, no, denied := 0, 0, 0
 	for _, name := range tried {
@@ -185,14 +198,26 @@ func bruteForce(ix *ruleset.Index, s ruleset.Subject, res plan.Resource, ns, ver
 	return plan.No
 }
 
+// TR-11: a list or watch can name its object by a field selector, and a rule with names allows that.
+func TestListsByName(t *testing.T) {
+	ix := ruleset.Build(ruleset.Input{MasterNamespace: "master",
+		Roles: []*rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"},
+			Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch", "deletecollection"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a"}}}}},
+		RoleBindings: []*rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}}}})
+	cells, err := Cells(t.Context(), Input{Index: ix, Server: server{}, Resources: resources, Verbs: []string{"list", "watch", "deletecollection"}, Namespaces: []string{"ns"}, Names: names})
+	if err != nil || len(cells) != 2 || cells[0].Verb != "list" || cells[0].Access != plan.If || cells[1].Verb != "watch" || cells[1].Access != plan.If {
+		t.Errorf("%+v, %v", cells, err)
+	}
+}
+
 // Without a list of subjects everybody who is bound is there.
 func TestEverybodyWhoIsBound(t *testing.T) {
 	ix := random(rand.New(rand.NewPCG(1, 2)))
-	all, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names})
+	all, err := Cells(t.Context(), Input{Index: ix, Server: server{}, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names})
 	if err != nil || len(all) == 0 {
 		t.Fatal(len(all), err)
 	}
-	some, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names, Subjects: all[0].Subjects[:1]})
+	some, err := Cells(t.Context(), Input{Index: ix, Server: server{}, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names, Subjects: all[0].Subjects[:1]})
 	if err != nil || len(some) == 0 || len(some) > len(all) {
 		t.Fatal(len(some), len(all), err)
 	}

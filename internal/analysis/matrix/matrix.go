@@ -20,6 +20,7 @@ import (
 // Input is the question.
 type Input struct {
 	Index     *ruleset.Index
+	Server    plan.Server
 	Resources []plan.Resource
 	Verbs     []string
 	// Namespaces are those that are looked at; Elsewhere is one that no object is in, and "" is none at all.
@@ -101,7 +102,7 @@ func (in Input) sets() (sets [][]ruleset.Subject) {
 		for _, s := range alike {
 			switch {
 			case in.Subjects != nil && !wanted[s]:
-			case Everybody(s) || s.Name == anonymous:
+			case Everybody(s) || s.Name == anonymous || s == masters:
 				sets = append(sets, []ruleset.Subject{s}) // they are judged in other company
 			default:
 				same = append(same, s)
@@ -125,7 +126,10 @@ func (in Input) sets() (sets [][]ruleset.Subject) {
 
 const anonymous = "system:anonymous"
 
-// requests are the one action for every name that rules tell apart.
+// masters may do everything, whatever is granted and denied.
+var masters = ruleset.Subject{Group: true, Name: "system:masters"}
+
+// requests are the one action for every name that rules tell apart, and for no name where a request may lack one.
 func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
 	asked := questions.Target{Verb: verb, Resource: r.Resource, Subresource: r.Subresource}
 	names := []string{""}
@@ -137,13 +141,17 @@ func (in Input) requests(r plan.Resource, namespace, verb string) (all []authori
 		names = append(names, "any-other-name")
 	case r.Subresource != "" || verbs.HasName(verb):
 		names = append(slices.Clone(in.Names), "any-other-name")
+	case verbs.MayName(verb):
+		names = append(slices.Clone(in.Names), "")
 	}
 	if namespace == Elsewhere {
 		namespace = "any-other-namespace"
 	}
 	for _, name := range names {
 		asked.Namespace, asked.Name = namespace, name
-		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true})
+		attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true}
+		attrs.Namespace = in.Server.Scoped(&attrs).GetNamespace()
+		all = append(all, attrs)
 	}
 	return all
 }
@@ -164,28 +172,40 @@ func (in Input) anyAccess(s ruleset.Subject, requests []authorizer.AttributesRec
 	return access, by
 }
 
-// access puts the decisions for all names together: yes or denied if all of them are so.
+// access puts the decisions for all names together, and for both verbs that a connection takes: yes if all of them are
+// so.
 func (in Input) access(s ruleset.Subject, requests []authorizer.AttributesRecord) (access plan.Effect, by []string) {
+	if s == masters {
+		return plan.Yes, nil
+	}
 	judged := whocan.Judged(s)
 	always, never, denied := true, true, false
 	for _, attrs := range requests {
-		var q ruleset.Query
-		q.ResetFor(in.Index, attrs, judged...)
-		v := q.Decide(nil)
-		always, never = always && v.Certainty == ruleset.Always, never && v.Certainty == ruleset.Never
-		hits := append(slices.Clone(v.Conditions), v.Deny)
-		if v.Certainty != ruleset.Never {
-			hits = append(hits, v.Allow)
+		rights := []string{attrs.Verb}
+		if also := in.Server.AlsoNeeds(&attrs); also != "" {
+			rights = append(rights, also)
 		}
-		for _, h := range hits {
-			if !h.Found() {
-				continue
+		least := ruleset.Always
+		for _, attrs.Verb = range rights {
+			var q ruleset.Query
+			q.ResetFor(in.Index, attrs, judged...)
+			v := q.Decide(nil)
+			least = min(least, v.Certainty)
+			hits := append(slices.Clone(v.Conditions), v.Deny)
+			if v.Certainty != ruleset.Never {
+				hits = append(hits, v.Allow)
 			}
-			denied = denied || h.Effect() == ruleset.Denies
-			if rule := named(h); !slices.Contains(by, rule) {
-				by = append(by, rule)
+			for _, h := range hits {
+				if !h.Found() {
+					continue
+				}
+				denied = denied || h.Effect() == ruleset.Denies
+				if rule := named(h); !slices.Contains(by, rule) {
+					by = append(by, rule)
+				}
 			}
 		}
+		always, never = always && least == ruleset.Always, never && least == ruleset.Never
 	}
 	switch {
 	case always:

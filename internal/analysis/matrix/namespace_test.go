@@ -25,7 +25,7 @@ func TestRolesInANamespaceReachItsObject(t *testing.T) {
 		{[]string{"a"}, map[string]plan.Effect{"a": plan.Yes}},
 		{[]string{"b"}, map[string]plan.Effect{}},
 	} {
-		cells, err := Cells(t.Context(), Input{Index: ix, Resources: []plan.Resource{{Version: "v1", Resource: "namespaces"}}, Verbs: []string{"create", "delete"}, Namespaces: test.in})
+		cells, err := Cells(t.Context(), Input{Index: ix, Server: server{}, Resources: []plan.Resource{{Version: "v1", Resource: "namespaces"}}, Verbs: []string{"create", "delete"}, Namespaces: test.in})
 		if err != nil {
 			t.Fatal(err)
 		}

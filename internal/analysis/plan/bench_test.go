@@ -34,7 +34,7 @@ func large() (*ruleset.Index, *policyv1alpha1.Policy, *policyv1alpha1.PolicyBind
 // BenchmarkChanges: TR-5's figures, after loading: a changed role in at most 1 s, a changed binding in at most 200 ms.
 func BenchmarkChanges(b *testing.B) {
 	before, policy, bindings := large()
-	in := Input{Before: before, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}}
+	in := Input{Before: before, Server: server{}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}}
 	in.Resources = append(in.Resources, resource)
 	for i := range 100 {
 		in.Resources = append(in.Resources, Resource{Version: "v1", Resource: fmt.Sprint("kind", i), Namespaced: true})

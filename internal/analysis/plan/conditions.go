@@ -55,7 +55,7 @@ func Target(resources []Resource, group, resource string) *compare.Shape {
 // a group who may.
 func (p *planner) creates(r Resource, a Action, subject ruleset.Subject) bool {
 	a.Verb = "create"
-	attrs := a.attributes(r)
+	attrs := p.asked(a, r)
 	for _, ix := range []*ruleset.Index{p.Before, p.After} {
 		if standing(ix, attrs, subject).Certainty != ruleset.Never {
 			return true
@@ -115,7 +115,7 @@ func (p *planner) compareIn(ctx context.Context, operation string, r Resource, a
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
 	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]
 	if namespace != Other && (namespace != "" || !a.target().IsNamespace()) { // else it is some namespace
-		u.Known["request.namespace"] = namespace
+		u.Known["request.namespace"] = p.asked(a, r).Namespace
 	}
 	for _, version := range versions { // a write changes neither the name nor the namespace
 		if a.Namespace != Other && a.Namespace != "" && r.Own {

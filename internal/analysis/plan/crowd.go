@@ -24,7 +24,11 @@ func (p *planner) reaches(s *strand) []int {
 	s.known = true
 	for i := range p.questions {
 		q := &p.questions[i]
-		if p.diff.Reaches(s.Strand, q.action("", "").attributes(q.Resource)) {
+		attrs := q.action("", "").attributes(q.Resource)
+		if slices.ContainsFunc(q.rights(), func(verb string) bool {
+			attrs.Verb = verb
+			return p.diff.Reaches(s.Strand, attrs)
+		}) {
 			s.reached = append(s.reached, i)
 		}
 	}

@@ -30,7 +30,7 @@ func TestWhatConditionsLookAt(t *testing.T) {
 			bindings = append(bindings, &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns, Namespace: ns}, PolicyRef: policyv1alpha1.PolicyReference{Namespace: ns},
 				RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"u1", "u2"}}}})
 		}
-		in := Input{Before: build(policies, bindings), After: build(changed, bindings), Comparer: &compare.Comparer{Cache: compiler().Cache}, Resources: []Resource{resource}, Verbs: tried}
+		in := Input{Before: build(policies, bindings), After: build(changed, bindings), Server: server{}, Comparer: &compare.Comparer{Cache: compiler().Cache}, Resources: []Resource{resource}, Verbs: tried}
 		changes, err := Changes(t.Context(), in)
 		got := ""
 		for _, c := range changes {

@@ -32,7 +32,7 @@ type ruleOf struct {
 // WithoutEffect lists the rules of roles that decide nothing: the role has no subjects, no served resource matches, or
 // other rules decide wherever it matches. unknown reports kinds that are not served.
 func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []Ineffective {
-	e := &effects{index: in.After, questions: questionsOf(in), works: map[ruleOf]bool{}, shadows: map[ruleOf]string{}}
+	e := &effects{Input: in, index: in.After, questions: questionsOf(in), works: map[ruleOf]bool{}, shadows: map[ruleOf]string{}, local: map[ruleOf]bool{}}
 	out := []Ineffective{}
 	for _, r := range roles {
 		if len(in.After.BindingsOf(r.Role)) == 0 {
@@ -48,6 +48,8 @@ func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []
 			case e.works[at]:
 			case e.shadows[at] != "":
 				reason = "shadowed by " + e.shadows[at] + ", which decides wherever it matches"
+			case e.local[at]:
+				reason = "such writes in the master namespace take a right that is held everywhere, by a ClusterRoleBinding or a Policy role"
 			case len(missing) > 0:
 				reason = "no such kind: " + strings.Join(missing, ", ")
 			default:
@@ -63,10 +65,13 @@ func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []
 
 // effects are found by asking what the rules of a role are about, for those who have it.
 type effects struct {
+	Input
 	index     *ruleset.Index
 	questions []question
 	works     map[ruleOf]bool
 	shadows   map[ruleOf]string
+	// local are rules about requests for which a right in one namespace does not count.
+	local map[ruleOf]bool
 }
 
 // role looks at one role, until all its rules are known to work.
@@ -151,7 +156,14 @@ func (e *effects) look(ref ruleset.RoleRef, m member, q *question, open map[int]
 	}
 	for _, namespace := range namespaces {
 		for _, name := range slices.Compact(names) {
-			attrs := q.action(namespace, name).attributes(q.Resource)
+			action := q.action(namespace, name)
+			attrs := e.asked(action, q.Resource)
+			if e.clusterWide(action, q.Resource) {
+				for rule := range open {
+					at := ruleOf{ref, rule}
+					e.local[at] = e.local[at] || e.index.Applies(action.attributes(q.Resource), m.Subject, ref, rule)
+				}
+			}
 			deciding := deciding(standing(e.index, attrs, m.Subject))
 			if len(deciding) == 0 {
 				continue

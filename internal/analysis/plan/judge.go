@@ -11,6 +11,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
 
@@ -64,7 +65,7 @@ func (p *planner) answer(ctx context.Context, c *crowd, q *question) []Change {
 			}
 		}
 	}
-	for _, alike := range places {
+	for _, alike := range p.apart(places, q) {
 		found, looks := p.judge(ctx, c, q, alike[0], names)
 		if looks.atUser && len(c.subjects) > 1 {
 			return p.oneByOne(ctx, c, q)
@@ -81,6 +82,20 @@ func (p *planner) answer(ctx context.Context, c *crowd, q *question) []Change {
 		changes = append(changes, f.changes(c, q)...)
 	}
 	return changes
+}
+
+// apart takes the master namespace from the namespaces with the same roles if these do not count there.
+func (p *planner) apart(places [][]string, q *question) [][]string {
+	master := p.After.MasterNamespace()
+	if !p.clusterWide(q.action(master, ""), q.Resource) {
+		return places
+	}
+	for i, alike := range places {
+		if at := slices.Index(alike, master); at >= 0 && len(alike) > 1 {
+			return append(slices.Delete(slices.Clone(places), i, i+1), slices.Delete(slices.Clone(alike), at, at+1), alike[at:at+1])
+		}
+	}
+	return places
 }
 
 // oneByOne judges each subject by itself.
@@ -127,12 +142,15 @@ func (f *spread) changes(c *crowd, q *question) (changes []Change) {
 
 // names are those of objects that rules about the question tell apart, for a member of the crowd.
 func (p *planner) names(c *crowd, q *question) (names []string) {
-	if q.path != "" || !HasName(q.action("", "")) {
+	if q.path != "" || q.Subresource == "" && !verbs.MayName(q.verb) {
 		return nil
 	}
 	is := append([]ruleset.Subject{c.subjects[0]}, c.judged...)
-	for _, ix := range []*ruleset.Index{p.Before, p.After} {
-		names = ix.NamesFor(names, q.action("", "").attributes(q.Resource), is...)
+	attrs := q.action("", "").attributes(q.Resource)
+	for _, attrs.Verb = range q.rights() {
+		for _, ix := range []*ruleset.Index{p.Before, p.After} {
+			names = ix.NamesFor(names, attrs, is...)
+		}
 	}
 	if q.isNamespace() {
 		for _, alike := range c.places {
@@ -170,11 +188,26 @@ func (p *planner) judge(ctx context.Context, c *crowd, q *question, namespace st
 
 // one judges a single action. What others have by their groups alone is the groups'.
 func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, looks *looks) *shown {
-	attrs, subject := a.attributes(q.Resource), c.subjects[0]
-	if !p.Before.Concerns(attrs, subject) && !p.After.Concerns(attrs, subject) {
+	attrs, subject := p.asked(a, q.Resource), c.subjects[0]
+	concerned, same, unclear := false, true, false
+	var before, after ruleset.Standing
+	for i, verb := range q.rights() {
+		attrs.Verb = verb
+		concerned = concerned || p.Before.Concerns(attrs, subject) || p.After.Concerns(attrs, subject)
+		was, is := standing(p.Before, attrs, subject), standing(p.After, attrs, subject)
+		same = same && was.Certainty == is.Certainty && (was.Certainty != ruleset.Sometimes || access(was).Same(access(is), expr.NewRequest(attrs)))
+		if i == 0 {
+			before, after = was, is
+			continue
+		}
+		var apart [2]bool
+		before, apart[0] = lesser(before, was, expr.NewRequest(attrs))
+		after, apart[1] = lesser(after, is, expr.NewRequest(attrs))
+		unclear = apart[0] || apart[1]
+	}
+	if !concerned {
 		return nil
 	}
-	before, after := standing(p.Before, attrs, subject), standing(p.After, attrs, subject)
 	f := &shown{turn: turn{before: effect(before), after: effect(after)}}
 	if f.before != If && f.after != If {
 		switch {
@@ -190,12 +223,16 @@ func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, look
 		f.rule = rule(before, after)
 		return f
 	}
+	attrs.Verb = a.Verb
 	x, y := access(before), access(after)
-	if x.Same(y, expr.NewRequest(attrs)) {
+	if same || !unclear && x.Same(y, expr.NewRequest(attrs)) {
 		return nil
 	}
 	looks.note(x, y)
-	result := p.compare(ctx, q.Resource, a, subject, x, y)
+	result := compare.Result{Relation: compare.Unclear, Why: "the connection takes two verbs, each under conditions of its own"}
+	if !unclear {
+		result = p.compare(ctx, q.Resource, a, subject, x, y)
+	}
 	if result.Relation == compare.Equivalent {
 		return nil
 	}
@@ -204,6 +241,20 @@ func (p *planner) one(ctx context.Context, c *crowd, q *question, a Action, look
 		f.witness = result.Lost
 	}
 	return f
+}
+
+// lesser is what a request gets that takes two rights. If both have conditions and these differ, it is not one of them.
+func lesser(a, b ruleset.Standing, req *expr.Request) (both ruleset.Standing, apart bool) {
+	if a.Certainty != b.Certainty {
+		if b.Certainty < a.Certainty {
+			return b, false
+		}
+		return a, false
+	}
+	if a.Certainty == ruleset.Never && b.Deny.Found() {
+		return b, false
+	}
+	return a, a.Certainty == ruleset.Sometimes && !access(a).Same(access(b), req)
 }
 
 func standing(ix *ruleset.Index, attrs authorizer.AttributesRecord, subject ruleset.Subject) ruleset.Standing {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
@@ -28,6 +29,15 @@ var compiler = sync.OnceValue(func() *rulecondition.Compiler {
 	return &rulecondition.Compiler{CEL: c, Cache: expr.NewCache(c)}
 })
 
+// server takes every request as it is, and for one verb alone.
+type server struct{}
+
+// Scoped implements Server.
+func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
+
+// AlsoNeeds implements Server.
+func (server) AlsoNeeds(authorizer.Attributes) string { return "" }
+
 func build(policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyBinding) *ruleset.Index {
 	return ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compiler().CompileRule, Limits: ruleset.DefaultLimits(), Policies: policies, PolicyBindings: bindings})
 }
@@ -35,7 +45,7 @@ func build(policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyB
 var (
 	conditions = []string{"", "", "", `resource.metadata.name == "a"`, `resource.metadata.name in ["a", "b"]`, `has(resource.data)`, `"k" in resource.?data.orValue({})`,
 		`resource.data["k"] == "v"`, `resource.metadata.name.startsWith("a")`, `request.user == "u1"`, `!(resource.metadata.name == "a")`}
-	tried      = []string{"create", "update", "delete", "get"}
+	tried      = []string{"create", "update", "delete", "get", "list"}
 	namespaces = []string{"master", "ns", "ns2"}
 	users      = []string{"u1", "u2", "u3"}
 	groups     = []string{"g", "system:authenticated"}
@@ -167,13 +177,13 @@ func allowed(t *testing.T, ix *ruleset.Index, a Action, subject ruleset.Subject,
 
 // TR-2, TR-5: what a plan says is what brute force finds: every subject, action and sample object, before and after.
 func TestChangesEqualBruteForce(t *testing.T) {
-	counts, judged, unknown := map[compare.Relation]int{}, 0, 0
+	counts, judged, unknown, reads := map[compare.Relation]int{}, 0, 0, 0
 	comparer := &compare.Comparer{Cache: compiler().Cache}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		policies, bindings := random(r)
 		newPolicies, newBindings := changed(r, policies, bindings)
-		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: tried}
+		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Server: server{}, Comparer: comparer, Resources: []Resource{resource}, Verbs: tried}
 		got, err := Changes(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -234,12 +244,41 @@ func TestChangesEqualBruteForce(t *testing.T) {
 					}
 				}
 			}
+			reads += readsAsDecided(t, seed, in, got, subject)
 		}
 	}
-	t.Logf("%v, %d answers, %d unknown", counts, judged, unknown)
+	t.Logf("%v, %d answers, %d unknown, %d reads", counts, judged, unknown, reads)
+	if reads < 1000 {
+		t.Errorf("only %d reads are decided without a condition", reads)
+	}
 	if unknown > judged/100 || counts[compare.Wider] == 0 || counts[compare.Narrower] == 0 || counts[compare.Neither] == 0 {
 		t.Errorf("nothing is proven: %v", counts)
 	}
+}
+
+// readsAsDecided: of reads, which send no object, a plan says what the index decides for each name, and for none. It
+// returns how many do not depend on conditions.
+func readsAsDecided(t *testing.T, seed uint64, in Input, got []Change, subject ruleset.Subject) (n int) {
+	for _, verb := range []string{"get", "list"} {
+		for _, ns := range append(slices.Clone(namespaces), Other, "") {
+			for _, name := range []string{"", "a"} {
+				a := Action{Verb: verb, Resource: "configmaps", Namespace: ns, Name: name}
+				if attrs := a.attributes(resource); !in.Before.Concerns(attrs, subject) && !in.After.Concerns(attrs, subject) {
+					continue // what others have by their groups is the groups'
+				}
+				before, after := effect(standing(in.Before, a.attributes(resource), subject)), effect(standing(in.After, a.attributes(resource), subject))
+				c, is := covering(t, got, subject, a)
+				if before == If && after == If {
+					continue
+				}
+				n++
+				if is != (before != after) || is && (c.Before != before || c.After != after) {
+					t.Fatalf("seed %d: %v %+v: plan says %+v, and it was %s and is %s", seed, subject, a, c, before, after)
+				}
+			}
+		}
+	}
+	return n
 }
 
 // plain leaves out the witnesses, which are pointers.

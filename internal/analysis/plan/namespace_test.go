@@ -32,7 +32,7 @@ func TestRolesInANamespaceReachItsObject(t *testing.T) {
 		"ClusterRoleBinding": {"create namespaces ", "delete namespaces ", "get namespaces "},
 	} {
 		for _, gains := range []bool{true, false} {
-			in := Input{Before: index(!gains, kind), After: index(gains, kind), Comparer: &compare.Comparer{Cache: compiler().Cache},
+			in := Input{Before: index(!gains, kind), After: index(gains, kind), Server: server{}, Comparer: &compare.Comparer{Cache: compiler().Cache},
 				Resources: []Resource{{Version: "v1", Resource: "namespaces"}}, Verbs: []string{"get", "create", "delete"}}
 			changes, err := Changes(t.Context(), in)
 			if err != nil {
@@ -46,5 +46,28 @@ func TestRolesInANamespaceReachItsObject(t *testing.T) {
 				t.Errorf("%s, gains %v: %q, want %q", kind, gains, got, want)
 			}
 		}
+	}
+}
+
+// TR-18: a list or watch can name its object by a field selector, so a rule with names grants it. A request to delete a
+// collection never has a name.
+func TestListsByName(t *testing.T) {
+	index := func(verbs ...string) *ruleset.Index {
+		return ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compiler().CompileRule, Limits: ruleset.DefaultLimits(),
+			Roles: []*rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"},
+				Rules: []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}}}}},
+			RoleBindings: []*rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}}}})
+	}
+	changes, err := Changes(t.Context(), Input{Before: index("use"), After: index("use", "list", "watch", "deletecollection"), Server: server{}, Comparer: &compare.Comparer{Cache: compiler().Cache},
+		Resources: []Resource{{Version: "v1", Resource: "secrets", Namespaced: true}}, Verbs: []string{"list", "watch", "deletecollection"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes {
+		got = append(got, fmt.Sprintf("%s %s in %s %s", c.Action.Verb, c.Action.Name, c.Action.Namespace, c.After))
+	}
+	if want := []string{"list tls in a Yes", "watch tls in a Yes"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -38,9 +38,18 @@ type Resource struct {
 	Virtual bool
 }
 
+// Server knows which right a request takes.
+type Server interface {
+	// Scoped returns the request as the rules see it: without its namespace if the right must be held cluster-wide.
+	Scoped(authorizer.Attributes) authorizer.Attributes
+	// AlsoNeeds returns the verb that a request needs in addition to its own, as connections do; empty if there is none.
+	AlsoNeeds(authorizer.Attributes) string
+}
+
 // Input is what is compared, and the requests among which it is.
 type Input struct {
 	Before, After *ruleset.Index
+	Server        Server
 	Comparer      *compare.Comparer
 	Resources     []Resource
 	// Verbs and Paths are all that any rule tells apart. The namespaces and names that a subject's own rules tell apart
@@ -55,11 +64,6 @@ type Action struct {
 
 func (a Action) target() questions.Target {
 	return questions.Target{Verb: a.Verb, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
-}
-
-// HasName reports whether a request for an action names its object. (A create names it only in its body.)
-func HasName(a Action) bool {
-	return a.Subresource != "" || verbs.HasName(a.Verb)
 }
 
 // OtherVerbs stands for every verb that no rule names: only rules for all verbs grant it.
@@ -111,10 +115,20 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 type question struct {
 	Resource
 	verb, path string
+	// also is the verb that such requests need in addition to their own; empty if there is none.
+	also string
 }
 
 func (q *question) action(namespace, name string) Action {
 	return Action{Verb: q.verb, Group: q.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: namespace, Name: name, Path: q.path}
+}
+
+// rights are the verbs that such a request takes: its own and, of a connection, another one.
+func (q *question) rights() []string {
+	if q.also == "" {
+		return []string{q.verb}
+	}
+	return []string{q.verb, q.also}
 }
 
 // isNamespace reports whether the question is about one Namespace object, which the request is made in.
@@ -142,7 +156,10 @@ func newPlanner(in Input) *planner {
 func questionsOf(in Input) (all []question) {
 	for _, r := range in.Resources {
 		for _, verb := range r.asked(in.Verbs) {
-			all = append(all, question{Resource: r, verb: verb})
+			q := question{Resource: r, verb: verb}
+			attrs := q.action("", "").attributes(r)
+			q.also = in.Server.AlsoNeeds(&attrs)
+			all = append(all, q)
 		}
 	}
 	for _, path := range in.Paths {
@@ -195,6 +212,18 @@ func (a Action) attributes(r Resource) authorizer.AttributesRecord {
 		namespace = "any-other-namespace"
 	}
 	return authorizer.AttributesRecord{Verb: a.Verb, APIGroup: a.Group, APIVersion: r.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: namespace, Name: a.Name, ResourceRequest: true}
+}
+
+// asked are the attributes of an action as the rules see them.
+func (in Input) asked(a Action, r Resource) authorizer.AttributesRecord {
+	attrs := a.attributes(r)
+	attrs.Namespace = in.Server.Scoped(&attrs).GetNamespace()
+	return attrs
+}
+
+// clusterWide reports whether the right to an action in a namespace must be held cluster-wide.
+func (in Input) clusterWide(a Action, r Resource) bool {
+	return in.asked(a, r).Namespace != a.attributes(r).Namespace
 }
 
 // Compare orders changes: by rule, then by what changes.

@@ -185,6 +185,9 @@ func (tr *traffic) allowed(ix *ruleset.Index, attrs authorizer.AttributesRecord,
 // holds tells that a where, which holds for all that is known of the object, allows a use.
 func (tr *traffic) holds(t *testing.T, v ruleset.Standing, u Use) bool {
 	known := slices.Clone(tr.in.Touched[u])
+	if len(known) == 0 && verbs.Updates(u.Verb) {
+		return false
+	}
 	for _, o := range tr.in.Live[Place{u.Namespace, u.Group, u.Resource}] {
 		if nameOf(o) == u.Name {
 			known = append(known, o)

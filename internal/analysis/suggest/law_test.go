@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
@@ -29,6 +30,15 @@ var (
 )
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+// server takes every request as it is.
+type server struct{}
+
+// Scoped implements plan.Server.
+func (server) Scoped(a authorizer.Attributes) authorizer.Attributes { return a }
+
+// AlsoNeeds implements plan.Server.
+func (server) AlsoNeeds(authorizer.Attributes) string { return "" }
 
 type mark struct{}
 
@@ -115,7 +125,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		policy := random(r)
 		ix := ruleset.Build(policy)
-		in := Input{Subject: ruleset.Subject{Name: "dora"}, Who: who, Index: ix, Policies: policy.Policies, PolicyBindings: policy.PolicyBindings, RoleBindings: policy.RoleBindings,
+		in := Input{Subject: ruleset.Subject{Name: "dora"}, Who: who, Index: ix, Server: server{}, Policies: policy.Policies, PolicyBindings: policy.PolicyBindings, RoleBindings: policy.RoleBindings,
 			ClusterRoleBindings: policy.ClusterRoleBindings, Policy: r.IntN(2) == 0, Name: "suggested", MaxNames: 2, Resources: resources, Verbs: tried, Namespaces: namespaces}
 		for range 40 {
 			in.Uses = append(in.Uses, pick(r, all))
@@ -156,6 +166,10 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 			}
 		}
 		for _, u := range in.Uses {
+			was, is := ix.Decide(u.attributes(who)).Certainty, result.after.Decide(u.attributes(who)).Certainty
+			if was == ruleset.Always && is != was && verbs.Updates(u.Verb) && len(recorded.of[u]) == 0 {
+				t.Fatalf("seed %d: nothing is known of the object of %s, and it is %v: %+v", seed, u, is, result.Parts)
+			}
 			for _, w := range recorded.of[u] {
 				was, is := recorded.allowed(ix, u.attributes(who), w), recorded.allowed(result.after, u.attributes(who), w)
 				if is < was && !recorded.holds(t, result.after.Decide(u.attributes(who)), u) {

@@ -39,7 +39,9 @@ func (s *suggester) parts() []Part {
 			parts = append(parts, Part{Namespace: l.namespace})
 		}
 		p := &parts[len(parts)-1]
-		if l.rule != nil || l.where != "" || l.place.master || s.Policy && l.namespace != "" && !slices.ContainsFunc(l.resources, connects) {
+		// A role of Policy in the master namespace holds everywhere: only a right that has a condition is one there.
+		local := l.namespace != "" && l.namespace != s.Index.MasterNamespace()
+		if l.rule != nil || l.where != "" || l.place.master || s.Policy && local && !slices.ContainsFunc(l.resources, connects) {
 			p.Policy = append(p.Policy, l.policy())
 			continue
 		}

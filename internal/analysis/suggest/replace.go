@@ -63,6 +63,20 @@ func (in Input) Objects(parts []Part) Objects {
 	return out
 }
 
+// writes reports whether a binding is one of the objects, which overwrite what a former suggestion left.
+func (o Objects) writes(ref ruleset.BindingRef, name string) bool {
+	if ref.Name != name {
+		return false
+	}
+	switch ref.Kind {
+	case ruleset.ClusterRoleBinding:
+		return len(o.ClusterRoleBindings) > 0
+	case ruleset.RoleBinding:
+		return slices.ContainsFunc(o.RoleBindings, func(b *rbacv1.RoleBinding) bool { return b.Namespace == ref.Namespace })
+	}
+	return ref.Container == ref.Namespace && len(o.Policy[ref.Namespace]) > 0
+}
+
 // IsOpen reports whether a namespace can hold and bind roles of Policy.
 func (in Input) IsOpen(namespace string) bool {
 	return slices.ContainsFunc(in.Policies, func(p *policyv1alpha1.Policy) bool { return p.Namespace == namespace }) &&
@@ -191,6 +205,7 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 	for _, o := range objects.ClusterRoleBindings {
 		changes = append(changes, ruleset.Put(o))
 	}
+	out.Replaced = slices.DeleteFunc(out.Replaced, func(ref ruleset.BindingRef) bool { return objects.writes(ref, s.Name) })
 	for _, list := range [][]ruleset.BindingRef{out.Replaced, out.Kept, out.Guarding} {
 		slices.SortFunc(list, func(a, b ruleset.BindingRef) int { return strings.Compare(a.String(), b.String()) })
 	}

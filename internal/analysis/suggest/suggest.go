@@ -16,7 +16,8 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Use is one observed action of a subject.
+// Use is one observed action of a subject, as the rules see it: without its namespace if the right must be held
+// cluster-wide.
 type Use struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
 }
@@ -67,7 +68,8 @@ type Input struct {
 	Who     user.Info
 	Uses    []Use
 
-	Index *ruleset.Index
+	Index  *ruleset.Index
+	Server plan.Server
 	// What the index was built from, to take the subject out of its bindings.
 	Policies            []*policyv1alpha1.Policy
 	PolicyBindings      []*policyv1alpha1.PolicyBinding
@@ -404,6 +406,7 @@ func (s *suggester) eachRight(visit func(Use)) {
 }
 
 func (s *suggester) mayUse(ix *ruleset.Index, who user.Info, u Use) bool {
+	u.Namespace = s.Server.Scoped(u.attributes(who)).GetNamespace()
 	return slices.Contains(who.GetGroups(), mastersGroup) || verbs.Updates(u.Verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u)
 }
 

@@ -163,14 +163,11 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 	}
 	in := lint.Input{
 		Index: host.Snapshot().Rules, Comparer: &compare.Comparer{Cache: host.Conditions(), Budget: compare.DefaultBudget / 5},
-		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names, Now: time.Now(),
+		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names, Now: time.Now(), Fields: host.Snapshot().Fields,
 		Ours: func(ref ruleset.RoleRef) bool {
 			_, ours := policies.DefaultRoles()[ref.Name]
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace
 		},
-	}
-	if table := host.Snapshot().Fields; table != nil {
-		in.Fields = table.Permissions()
 	}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)

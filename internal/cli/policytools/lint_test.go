@@ -284,3 +284,32 @@ func TestLintKnowsWhatRequestsShow(t *testing.T) {
 		}
 	}
 }
+
+// TR-9: of several bindings that name an account, the same one is reported each time.
+func TestLintIsStable(t *testing.T) {
+	text := `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: r}
+rules: [{apiGroups: [''], resources: [pods], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: ann, namespace: hammer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: reader, namespace: hammer}
+rules: [{verbs: [get], resourceKinds: [secrets]}]
+`
+	for i := range 6 {
+		text += fmt.Sprintf("---\napiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: b%d, namespace: hammer}\nroleRef: {name: reader}\nuserNames: ['system:serviceaccount:hammer:robot']\n", i)
+	}
+	from := write(t, map[string]string{"policy.yaml": text})
+	for range 5 {
+		if out, _, err := lints(t, "--from", from); err != nil || !strings.Contains(out, "PV014: RoleBinding hammer/b0 userNames[0]") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/cli/subject"
+	"proviso.dev/proviso/internal/cli/verbflag"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
@@ -52,8 +53,8 @@ yes, if (under a condition, or for some names), no, or denied (by a deny rule). 
 cells share a line. Lines with nothing allowed or denied are left out. The engine of the server decides every cell, locally.
 
 Users are assumed to be in the group system:authenticated only; a group stands for a member without further groups. (others) stands for
-all namespaces without policy objects. Nothing is said of system:masters, nodes and webhooks, and of the cluster roles of Kubernetes only
-if the server or the files have them. A table counts users and groups of the system; --system, and every other form, shows them.`,
+all namespaces without policy objects. The group system:masters may do everything, and is shown only if --group names it. Nothing is said
+of nodes and webhooks, and of the cluster roles of Kubernetes only if the server or the files have them. A table counts users and groups of the system; --system, and every other form, shows them.`,
 		Example: `  # Everybody, everywhere
   proviso matrix --from policies/
 
@@ -113,6 +114,7 @@ func (o *MatrixOptions) Validate() error {
 
 // RunMatrix answers and prints.
 func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
+	verbflag.Warn(o.ErrOut, o.Verbs...)
 	o.Origin.some(o.Namespaces...)
 	documents, err := o.Origin.read(ctx)
 	if err != nil {
@@ -131,7 +133,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in, err := o.input(snap, u)
+	in, err := o.input(snap, host, u)
 	if err != nil {
 		return err
 	}
@@ -205,8 +207,8 @@ func leaveOut(cells []matrix.Cell, which func(ruleset.Subject) bool) ([]matrix.C
 }
 
 // input is what the flags ask for.
-func (o *MatrixOptions) input(snap *snapshot.Snapshot, u *offline.Universe) (in matrix.Input, err error) {
-	in = matrix.Input{Index: snap.Rules, Resources: u.Resources, Verbs: verbs.All(),
+func (o *MatrixOptions) input(snap *snapshot.Snapshot, host *offline.Host, u *offline.Universe) (in matrix.Input, err error) {
+	in = matrix.Input{Index: snap.Rules, Server: host, Resources: u.Resources, Verbs: verbs.All(),
 		Namespaces: append(slices.Clone(u.Namespaces), matrix.Elsewhere, ""), Names: u.Names}
 	if len(o.Namespaces) > 0 {
 		in.Namespaces = o.Namespaces

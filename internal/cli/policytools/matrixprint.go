@@ -132,10 +132,13 @@ func (r matrixRow) who() string {
 }
 
 func (r matrixRow) where() string {
-	if len(r.Namespaces) == 1 && r.Namespaces[0] == "" {
-		return "-"
+	places := slices.Clone(r.Namespaces)
+	for i, namespace := range places {
+		if namespace == "" {
+			places[i] = "-"
+		}
 	}
-	return strings.Join(r.Namespaces, ", ")
+	return strings.Join(places, ", ")
 }
 
 // what names the first resources, and counts the others.

@@ -90,9 +90,9 @@ func TestPlanOfNames(t *testing.T) {
 		name, change string
 		want         []string
 	}{
-		{"all names", rbac("all", "", vera), []string{"get secrets except first", "list secrets"}},
-		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get secrets except first", "get secrets except second and third", "list secrets"}},
-		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get secrets first"}},
+		{"all names", rbac("all", "", vera), []string{"get,list secrets except first"}},
+		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get,list secrets except first", "get,list secrets except second and third"}},
+		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get,list secrets first"}},
 		{"a rule beside one of names", policy("- {verbs: [get], resourceKinds: [pods]}\n"), []string{"get pods"}},
 	} {
 		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
@@ -271,5 +271,85 @@ userNames: [ann]
 				}
 			}
 		})
+	}
+}
+
+// PO-6: a right to write the policy of the master namespace counts only if it is held everywhere.
+func TestPlanOfTheMasterNamespace(t *testing.T) {
+	role, bindings, _ := strings.Cut(strings.TrimPrefix(delegates, "---\n"), "---\n")
+	from := write(t, map[string]string{"a.yaml": role})
+	for who, binding := range map[string]string{"dora": "", "hubert": "", "clark": ""} {
+		for _, b := range strings.Split(bindings, "---\n") {
+			if strings.Contains(b, "name: "+who) {
+				binding = b
+			}
+		}
+		// A role beside it, in namespaces in which it is the same, does not change what counts in the master namespace.
+		for _, more := range []string{"", strings.NewReplacer("namespace: master", "namespace: anvil", "namespace: hammer", "namespace: anvil").Replace("---\n" + binding)} {
+			if who == "clark" && more != "" {
+				continue
+			}
+			out, code, err := plans(t, binding+more, "--from", from, "-f", "-", "-o", "json")
+			var p policychange.Report
+			if err := json.Unmarshal([]byte(out), &p); err != nil {
+				t.Fatalf("%s: %v\n%s", who, err, out)
+			}
+			got := map[string]bool{}
+			for _, c := range p.Changes {
+				got[c.Verb+" in "+c.Namespace] = true
+			}
+			where := map[string]string{"dora": "master", "hubert": "hammer", "clark": "*"}[who]
+			if code != 2 || err != nil || !got["get in "+where] || got["create in "+where] == (who == "dora") || more != "" && !got["create in anvil"] {
+				t.Errorf("%s: %d %v %v\n%s", who, code, err, got, out)
+			}
+		}
+	}
+	// A rule that grants nothing else has no effect.
+	only := strings.ReplaceAll(delegates, "[get, create]", "[create]")
+	out, _, err := plans(t, only, "--from", from, "-f", "-")
+	if err != nil || strings.Contains(out, "without effect") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, b := range strings.Split(only, "---\n") {
+		if strings.Contains(b, "kind: ClusterRole\n") || strings.Contains(b, "name: dora") {
+			role += "---\n" + b
+		}
+	}
+	out, _, err = plans(t, strings.SplitN(role, "---\n", 2)[1], "--from", from, "-f", "-")
+	if err != nil || !strings.Contains(out, `without effect: ClusterRole "delegate" rule 0: such writes in the master namespace take a right`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TR-22: only a role that is got or lost is everything of it.
+func TestPlanFoldsRoles(t *testing.T) {
+	role := func(verbs ...string) string {
+		text := "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: ops, namespace: ns}\nrules:\n"
+		for i, kind := range []string{"pods", "secrets", "services", "configmaps", "endpoints", "events"} {
+			if i < len(verbs) {
+				text += "- {verbs: [" + verbs[i] + "], apiGroups: [''], resources: [" + kind + "]}\n"
+			}
+		}
+		return text
+	}
+	all := []string{"get", "list", "watch", "create", "update", "delete"}
+	const binding = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: ops, namespace: ns}\n" +
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: ops}\nsubjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]\n"
+	for _, test := range []struct {
+		name, before, change string
+		args                 []string
+		want                 string
+	}{
+		{"a role and its binding", volumes, role(all...) + binding, nil, "everything of role ns/ops (-o wide lists it)"},
+		{"a binding", role(all...), binding, nil, "everything of role ns/ops"},
+		{"the binding is gone", role(all...) + binding, binding, []string{"--delete"}, "everything of role ns/ops"},
+		{"the role is gone", role(all...) + binding, role(), []string{"--delete"}, "everything of role ns/ops"},
+		{"four rules of six are gone", role(all...) + binding, role(all[:2]...), nil, "4 changes by role ns/ops (-o wide lists them)"},
+		{"four more rules", role(all[:2]...) + binding, role(all...), nil, "4 changes by role ns/ops"},
+	} {
+		out, code, err := plans(t, test.change, append([]string{"--from", write(t, map[string]string{"a.yaml": test.before}), "-f", "-"}, test.args...)...)
+		if code != 2 || err != nil || !strings.Contains(out, test.want) {
+			t.Errorf("%s: %d %v\n%s", test.name, code, err, out)
+		}
 	}
 }

@@ -38,13 +38,16 @@ func whoOf(c policychange.Change) string {
 type line struct {
 	who, what, where, change, rule string
 	verbs, resources               []string
-	witness                        *policychange.Witness
+	// count is how many changes it is, and whole is set if they are those of a role that is got or lost.
+	count   int
+	whole   bool
+	witness *policychange.Witness
 }
 
 func planLines(r *policychange.Report) (lines []*line) {
 	index := map[string]*line{}
 	for _, one := range perResource(r) {
-		key := strings.Join([]string{one.who, one.where, one.change, one.rule, strings.Join(one.verbs, ",")}, "\x00")
+		key := strings.Join([]string{one.who, one.where, one.change, one.rule, fmt.Sprint(one.whole), strings.Join(one.verbs, ",")}, "\x00")
 		if l := index[key]; l != nil {
 			l.resources = append(l.resources, one.resources...)
 			if l.witness == nil {
@@ -56,6 +59,7 @@ func planLines(r *policychange.Report) (lines []*line) {
 		lines = append(lines, one)
 	}
 	for _, l := range lines {
+		l.count = len(l.verbs) * len(l.resources)
 		if n := len(l.resources); n > 4 {
 			l.resources = append(l.resources[:4], fmt.Sprintf("and %d more", n-4))
 		}
@@ -86,10 +90,10 @@ func perResource(r *policychange.Report) (lines []*line) {
 			change += ", " + string(c.Relation)
 		}
 		where := whereOf(c)
-		key := strings.Join([]string{whoOf(c), where, change, c.Rule, resource}, "\x00")
+		key := strings.Join([]string{whoOf(c), where, change, c.Rule, fmt.Sprint(c.Whole), resource}, "\x00")
 		l := index[key]
 		if l == nil {
-			l = &line{who: whoOf(c), where: where, change: change, rule: c.Rule, resources: []string{resource}}
+			l = &line{who: whoOf(c), where: where, change: change, rule: c.Rule, whole: c.Whole, resources: []string{resource}}
 			index[key] = l
 			lines = append(lines, l)
 		}

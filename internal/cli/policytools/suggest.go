@@ -197,7 +197,7 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 	if !o.Diff {
 		result.Lost = nil
 	}
-	return len(result.Parts) == 0, printSuggestion(o.Out, in, result, d)
+	return result.Allowed == 0, printSuggestion(o.Out, in, result, d)
 }
 
 // read collects the actions of all subjects.

@@ -51,6 +51,9 @@ func TestSuggestReplacesRights(t *testing.T) {
 				}
 				without := write(t, map[string]string{"policy.yaml": taken})
 				with := write(t, map[string]string{"policy.yaml": taken, "suggested.yaml": out})
+				if more, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", with, "--for", test.subject, "--format", as); code != 0 || err != nil || strings.Contains(more, "suggestion replaces") {
+					t.Errorf("applied, it says to remove what it writes: %d %v\n%s", code, err, more)
+				}
 				before, broken := decided(t, trafficPolicy, test.user), 0
 				after, lost := decided(t, with, test.user), decided(t, without, test.user)
 				for request, certainty := range before {
@@ -126,7 +129,7 @@ func TestSuggestCommand(t *testing.T) {
 	}
 	// What the policy does not allow is not suggested.
 	empty := write(t, map[string]string{"policy.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"})
-	if out, code, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", empty, "--user", "dora"); code != codeNo || strings.Contains(out, "kind: Role") || !strings.Contains(out, "The policy does not allow 54 of them") {
+	if out, code, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", empty, "--user", "dora"); code != codeNo || strings.Contains(out, "kind: Role") || !strings.Contains(out, "The policy does not allow 54 of them for good: ") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	for _, args := range [][]string{{}, {"--replay", trafficLog}, {"--from", empty}, {"--replay", filepath.Join(empty, "none"), "--from", empty}, {"--replay", trafficLog, "--from", trafficPolicy, "--user", "nobody"},
@@ -157,6 +160,64 @@ func TestLiveFlags(t *testing.T) {
 	for _, args := range [][]string{{"--live", "10m", "--replay", "x"}, {"--live", "10m", "--from", "x"}, {"--live", "-1s"}, {}} {
 		if _, code, err := execute(t, NewSuggestCommand, "", args...); err == nil || code == 0 {
 			t.Errorf("%v: %d, %v", args, code, err)
+		}
+	}
+}
+
+// PO-6: a right to write the policy of the master namespace counts only if it is held everywhere, so it is suggested
+// everywhere. Reads there, and writes elsewhere, are suggested where they were seen.
+func TestSuggestForTheMasterNamespace(t *testing.T) {
+	from := write(t, map[string]string{"a.yaml": delegates})
+	for _, test := range []struct{ verb, namespace, want string }{
+		{"create", "master", "kind: ClusterRoleBinding"},
+		{"get", "master", "namespace: master"},
+		{"create", "shop", "namespace: shop"},
+	} {
+		log := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"` + test.verb + `","user":{"username":"clark"},` +
+			`"objectRef":{"resource":"roles","namespace":"` + test.namespace + `","apiGroup":"authorization.proviso.dev","name":"r"},"responseStatus":{"code":200}}` + "\n"
+		out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", from)
+		if code != 0 || err != nil || !strings.Contains(out, test.want) || strings.Contains(out, "kind: ClusterRole\n") != (test.want == "kind: ClusterRoleBinding") {
+			t.Errorf("%+v: %d %v\n%s", test, code, err, out)
+		}
+	}
+}
+
+// TR-10: what was seen in the master namespace is granted there and not everywhere, however the right is held.
+func TestSuggestNoMoreThanTheMasterNamespace(t *testing.T) {
+	const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]\n---\n"
+	const bound = "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\nsubjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]\n"
+	for name, binding := range map[string]string{
+		"held there":      "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b, namespace: master}\n" + bound,
+		"held everywhere": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\n" + bound,
+	} {
+		from := write(t, map[string]string{"a.yaml": role + binding})
+		for _, format := range []string{"rbac", "policy"} {
+			var log strings.Builder
+			for i := range 25 {
+				fmt.Fprintf(&log, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"%d","verb":"get","user":{"username":"dora"},`+
+					`"objectRef":{"resource":"secrets","namespace":"master","name":"s%d"},"responseStatus":{"code":200}}`+"\n", i, i)
+			}
+			out, code, err := execute(t, NewSuggestCommand, log.String(), "--replay", "-", "--from", from, "--format", format)
+			if code != 0 || err != nil || !strings.Contains(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: suggested-dora\n  namespace: master\n") || strings.Contains(out, "proviso.dev") {
+				t.Errorf("%s, as %s: %d %v\n%s", name, format, code, err, out)
+			}
+		}
+	}
+}
+
+// TR-10: a subject whose requests are allowed by what stays has a right to something (exit code 0).
+func TestSuggestNothingIsAnAnswer(t *testing.T) {
+	const log = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"get","user":{"username":"dora","groups":["system:authenticated"]},` +
+		`"objectRef":{"resource":"configmaps","namespace":"shop","name":"c"},"responseStatus":{"code":200}}` + "\n"
+	role := func(kind string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [" + kind + "], verbs: [get]}]\n---\n" +
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\n" +
+			"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:authenticated'}]\n"
+	}
+	for kind, want := range map[string]int{"configmaps": 0, "secrets": codeNo} {
+		from := write(t, map[string]string{"a.yaml": role(kind)})
+		if out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", from, "--user", "dora"); code != want || err != nil || strings.Contains(out, "kind:") {
+			t.Errorf("%s: %d %v\n%s", kind, code, err, out)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 	comment := func(format string, args ...any) { terminal.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
 	comment("The least rights that cover the requests of %s: %d requests, %d different ones.", who, d.Requests(), len(in.Uses))
 	if len(r.Refused) > 0 {
-		comment("The policy does not allow %d of them, so another authorizer must have allowed them: %s.", len(r.Refused), sample(r.Refused))
+		comment("The policy does not allow %d of them for good: another authorizer, a role binding that ends, or another group of the user allowed them: %s.", len(r.Refused), sample(r.Refused))
 	}
 	if r.Stays > 0 {
 		comment("All users may make %d of them: no grant is needed.", r.Stays)

@@ -36,7 +36,7 @@ func gainOrLoss(line string) terminal.Colour {
 const enough = 4
 
 // folded says in one line what becomes of everything that a role gives a subject in one place, where all of it becomes
-// the same. Conditions are not folded: they have counterexamples.
+// the same, or how many rights do if it is not everything. Conditions are not folded: they have counterexamples.
 func folded(lines []*line) (out []*line) {
 	type group struct{ who, where, role string }
 	of := func(l *line) group {
@@ -58,6 +58,13 @@ func folded(lines []*line) (out []*line) {
 			done[g] = true
 			one := *l
 			one.what, one.rule = fmt.Sprintf("everything of role %s (-o wide lists it)", g.role), g.role
+			if slices.ContainsFunc(all[g], func(o *line) bool { return !o.whole }) {
+				n := 0
+				for _, o := range all[g] {
+					n += o.count
+				}
+				one.what = fmt.Sprintf("%d changes by role %s (-o wide lists them)", n, g.role)
+			}
 			out = append(out, &one)
 		}
 	}

@@ -44,7 +44,7 @@ func (o *TestOptions) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cells, err := matrix.Cells(ctx, matrix.Input{Index: host.Snapshot().Rules, Resources: u.Resources, Verbs: verbs.All(), Namespaces: append(u.Namespaces, ""), Names: u.Names})
+	cells, err := matrix.Cells(ctx, matrix.Input{Index: host.Snapshot().Rules, Server: host, Resources: u.Resources, Verbs: verbs.All(), Namespaces: append(u.Namespaces, ""), Names: u.Names})
 	if err != nil {
 		return err
 	}

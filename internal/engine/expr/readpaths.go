@@ -32,6 +32,66 @@ func ReadPaths(source string) (all [][]string) {
 	return slices.DeleteFunc(all, func(path []string) bool { return leadsOn(path, all) })
 }
 
+// ComparedWith returns the texts with which an expression compares what is at a path of the object, and whether it does
+// nothing else with it, beside testing that it is there.
+func ComparedWith(source string, path []string) (values []string, only bool) {
+	if source == "" {
+		return nil, true
+	}
+	env, err := bareSyntax()
+	if err != nil {
+		return nil, false
+	}
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, false
+	}
+	r := reads{vars: objectNames}
+	is := func(e ast.Expr) bool { return slices.Equal(r.path(e), path) }
+	done := map[int64]bool{}
+	only = true
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if compared, with := comparison(e); compared != nil && is(compared) {
+			values = append(values, with...)
+			ast.PreOrderVisit(compared, ast.NewExprVisitor(func(part ast.Expr) { done[part.ID()] = true }))
+			return
+		}
+		tests := isTest(e) || e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.In
+		only = only && (done[e.ID()] || tests || !is(e))
+	}))
+	return values, only
+}
+
+// comparison returns what an expression compares with texts, and these: x == "a", "a" != x, x in ["a", "b"].
+func comparison(e ast.Expr) (compared ast.Expr, with []string) {
+	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
+		return nil, nil
+	}
+	left, right := e.AsCall().Args()[0], e.AsCall().Args()[1]
+	switch e.AsCall().FunctionName() {
+	case operators.Equals, operators.NotEquals:
+		if value, ok := text.StringLiteral(right); ok {
+			return left, []string{value}
+		}
+		if value, ok := text.StringLiteral(left); ok {
+			return right, []string{value}
+		}
+	case operators.In:
+		if right.Kind() != ast.ListKind {
+			return nil, nil
+		}
+		for _, element := range right.AsList().Elements() {
+			value, ok := text.StringLiteral(element)
+			if !ok {
+				return nil, nil
+			}
+			with = append(with, value)
+		}
+		return left, with
+	}
+	return nil, nil
+}
+
 // leadsOn reports whether a path is only a prefix of a longer one.
 func leadsOn(path []string, all [][]string) bool {
 	return slices.ContainsFunc(all, func(other []string) bool {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,30 @@ func TestReadPaths(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}
+
+// PO-23: a comparison with texts is found however it is written, and whatever else depends on the field.
+func TestComparedWith(t *testing.T) {
+	for source, want := range map[string]string{
+		``:                                     "[] true",
+		`request.user == "x"`:                  "[] true",
+		`resource.metadata.labels.tier == "a"`: "[a] true",
+		`"a" != oldObject.metadata.labels["tier"]`:                                               "[a] true",
+		`object.metadata.labels.tier in ["a", "b"]`:                                              "[a b] true",
+		`resource.metadata.?labels[?"tier"].orValue("") == "a"`:                                  "[a] true",
+		`"tier" in resource.metadata.labels && resource.metadata.labels.tier == "a"`:             "[a] true",
+		`has(resource.metadata.labels.tier)`:                                                     "[] true",
+		`resource.metadata.labels.tier.startsWith("a")`:                                          "[] false",
+		`resource.metadata.labels.tier == "a" || resource.metadata.labels.tier == request.user`:  "[a] false",
+		`resource.metadata.labels.tier in ["a", request.user]`:                                   "[] false",
+		`resource.metadata.labels.tier == "a" && resource.metadata.labels.other.startsWith("b")`: "[a] true",
+		`not CEL (`: "[] false",
+	} {
+		values, only := ComparedWith(source, []string{"metadata", "labels", "tier"})
+		if got := fmt.Sprint(values, " ", only); strings.Join(strings.Fields(got), " ") != want {
+			t.Errorf("%s: %s, want %s", source, got, want)
 		}
 	}
 }

@@ -65,6 +65,10 @@ func Selects(verb string) bool { return verb == List || verb == Watch || verb ==
 // for a subresource always does.
 func HasName(verb string) bool { return verb != Create && !Selects(verb) }
 
+// MayName reports whether a request for a resource can name its object: a list or watch does so by a field selector for
+// metadata.name.
+func MayName(verb string) bool { return HasName(verb) || verb == List || verb == Watch }
+
 // known are the verbs of requests, of paths among them, and the special ones of rules.
 var known = slices.Concat(All(), Special(), []string{"*", "permission-request", "post", "put", "head", "options"})
 

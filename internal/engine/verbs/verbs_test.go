@@ -20,6 +20,7 @@ func TestVerbs(t *testing.T) {
 		{"Changes", Changes, []string{"update", "patch", "delete", "deletecollection"}},
 		{"Selects", Selects, []string{"list", "watch", "deletecollection"}},
 		{"HasName", HasName, []string{"get", "update", "patch", "delete"}},
+		{"MayName", MayName, []string{"get", "list", "watch", "update", "patch", "delete"}},
 	} {
 		var got []string
 		for _, verb := range All() {

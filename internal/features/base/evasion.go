@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/evasion"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -14,7 +15,7 @@ import (
 func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
 	looks := false
 	for i := range of.Rules {
-		looks = looks || len(evasion.Marks(of.Rules, i)) > 0
+		looks = looks || len(evasion.Marks(&of.Rules[i])) > 0
 	}
 	snap := r.k.Store.Current()
 	if !looks || !snap.Synced || snap.Rules == nil || snap.Served == nil {
@@ -31,9 +32,7 @@ func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
 		if snap.Protect != nil {
 			in.Protections = of.Caller.Protections(where)
 		}
-		if snap.Fields != nil {
-			in.Fields = snap.Fields.Permissions()
-		}
+		in.Fields = snap.Fields
 		for _, f := range evasion.Find(in) {
 			text := fmt.Sprintf("rules[%d]: %s; %s", f.Rule, f, f.Remedy())
 			if of.Namespace != "" {
@@ -51,33 +50,33 @@ func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
 const maxBoundIn = 20
 
 // bound are the subjects of a role, by the namespaces in which it is bound: those of a binding that is written, or all.
+// The index is the one that the write will make.
 func bound(snap *snapshot.Snapshot, of registry.EvadableRole) (all []evasion.Input) {
-	at := func(namespace string) *evasion.Input {
-		i := slices.IndexFunc(all, func(in evasion.Input) bool { return in.Namespace == namespace })
-		if i < 0 {
-			i, all = len(all), append(all, evasion.Input{Index: snap.Rules, Namespace: namespace, Rules: of.Rules})
-		}
-		return &all[i]
-	}
+	ref := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: of.Role.Namespace, Name: of.Role.Name}
+	index := snap.Rules.WithRole(ref, of.Rules)
 	if of.Namespace != "" {
-		in := at(of.Namespace)
+		in := evasion.Input{Namespace: of.Namespace, Rules: of.Rules}
+		in.Index = index.WithBinding(of.Namespace, ref, policyv1alpha1.PolicyRoleBinding{UserNames: of.UserNames, GroupNames: of.GroupNames})
 		for _, name := range of.UserNames {
 			in.Subjects = append(in.Subjects, ruleset.Subject{Name: name})
 		}
 		for _, name := range of.GroupNames {
 			in.Subjects = append(in.Subjects, ruleset.Subject{Group: true, Name: name})
 		}
-		return all
+		return []evasion.Input{in}
 	}
-	ref := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: of.Role.Namespace, Name: of.Role.Name}
-	snap.Rules.Members(ref, func(namespace string, everywhere bool, s ruleset.Subject) {
+	index.Members(ref, func(namespace string, everywhere bool, s ruleset.Subject) {
 		if everywhere {
-			namespace = snap.Rules.MasterNamespace()
+			namespace = index.MasterNamespace()
 		}
-		if len(all) < maxBoundIn {
-			in := at(namespace)
-			in.Subjects = append(in.Subjects, s)
+		i := slices.IndexFunc(all, func(in evasion.Input) bool { return in.Namespace == namespace })
+		if i < 0 {
+			if len(all) == maxBoundIn {
+				return
+			}
+			i, all = len(all), append(all, evasion.Input{Index: index, Namespace: namespace, Rules: of.Rules})
 		}
+		all[i].Subjects = append(all[i].Subjects, s)
 	})
 	return all
 }

@@ -11,6 +11,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/analysis/suggest"
@@ -81,6 +82,7 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 				}
 				seen[s].requests++
 				for _, u := range uses {
+					u = scoped(host, u)
 					seen[s].add(who, u)
 					seen[s].take(u, what)
 					if what != nil && u.Verb == r.Verb {
@@ -99,6 +101,13 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 		}
 	}})
 	return seen, tally, err
+}
+
+// scoped is a use as the rules see it.
+func scoped(host *offline.Host, u suggest.Use) suggest.Use {
+	u.Namespace = host.Scoped(&authorizer.AttributesRecord{Verb: u.Verb, APIGroup: u.Group, Resource: u.Resource, Subresource: u.Subresource,
+		Namespace: u.Namespace, Name: u.Name, ResourceRequest: u.Path == ""}).GetNamespace()
+	return u
 }
 
 // Succeeded reports whether a request was not refused.

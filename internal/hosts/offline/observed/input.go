@@ -22,7 +22,7 @@ func Input(ctx context.Context, host *offline.Host) (in suggest.Input, err error
 	if err != nil {
 		return in, err
 	}
-	in = suggest.Input{Index: host.Snapshot().Rules.Throughout(ruleset.From(time.Now())), Resources: u.Resources,
+	in = suggest.Input{Index: host.Snapshot().Rules.Throughout(ruleset.From(time.Now())), Server: host, Resources: u.Resources,
 		Verbs: verbs.All(), Namespaces: u.Namespaces,
 		Exclusive: exclusives(host), Holds: holding(ctx, host)}
 	if in.Guards, err = guarding(host); err != nil {

@@ -21,7 +21,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	in := plan.Input{
-		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
+		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Server: after, Comparer: &compare.Comparer{Cache: after.Conditions()},
 		Resources: u.Everything(), Verbs: u.Verbs, Paths: u.Paths,
 	}
 	changes, err := plan.Changes(ctx, in)
@@ -32,7 +32,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 	if err != nil {
 		return nil, err
 	}
-	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
+	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, roleHoldersOf(in.Before, changes), roleHoldersOf(in.After, changes), limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, written, unknownKinds(after))}
 	if out.Unknown, err = mayChange(ctx, before, after, u.Verbs, changes); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,9 @@ type Change struct {
 	Why      string           `json:"why,omitempty"`
 	Witness  *Witness         `json:"witness,omitempty"`
 	Rule     string           `json:"rule"`
+
+	// Whole is true if the subjects got or lost the role itself, and not only some of its rules.
+	Whole bool `json:"-"`
 }
 
 // Witness is a request that one side allows and the other refuses.

@@ -1,4 +1,4 @@
-package cli
+package verbflag
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 )
 
 // PO-24: a verb that nothing asks about is probably misspelled.
-func TestWarnOfVerbs(t *testing.T) {
+func TestWarn(t *testing.T) {
 	var out strings.Builder
-	warnOfVerbs(&out, "get", "-list", "*", "reveal:example.com/x", "gett", "frobnicate")
+	Warn(&out, "get", "-list", "*", "reveal:example.com/x", "gett", "frobnicate")
 	if want := "Warning: \"gett\" is not a verb of Kubernetes or Proviso (did you mean get?)\nWarning: \"frobnicate\" is not a verb of Kubernetes or Proviso\n"; out.String() != want {
 		t.Errorf("%s, want %s", out.String(), want)
 	}
