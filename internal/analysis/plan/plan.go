@@ -42,7 +42,7 @@ type Resource struct {
 type Server interface {
 	// Scoped returns the request as the rules see it: without its namespace if the right must be held cluster-wide.
 	Scoped(authorizer.Attributes) authorizer.Attributes
-	// AlsoNeeds returns the verb that a request needs in addition to its own, as connections do; empty if there is none.
+	// AlsoNeeds returns the verb that a request needs in addition to its own, as connections do; empty if none.
 	AlsoNeeds(authorizer.Attributes) string
 }
 

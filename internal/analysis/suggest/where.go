@@ -43,8 +43,8 @@ func Crowded(uses []Use, maxNames int) []Place {
 	return slices.Compact(out)
 }
 
-// evidence is what is known of the object of a use: as it was recorded, and as it is. A where must hold before and after
-// an update or patch, so an object as it is now says nothing of one that was not recorded.
+// evidence is what is known of the object of a use: as it was recorded, and as it is. A where must hold before and
+// after an update or patch, so an object as it is now says nothing of one that was not recorded.
 func (s *suggester) evidence(u Use) []map[string]any {
 	all := slices.Clone(s.Touched[u])
 	if len(all) == 0 && verbs.Updates(u.Verb) {
@@ -59,8 +59,8 @@ func (s *suggester) evidence(u Use) []map[string]any {
 }
 
 // where is a condition that all objects meet which a right was used for, and that sets them apart from most others that
-// are there; empty if there is none, or if it is not known what is there. In the master namespace there is none, since a
-// rule of Policy there holds everywhere.
+// are there; empty if there is none, or if it is not known what is there. In the master namespace there is none, since
+// a rule of Policy there holds everywhere.
 func (s *suggester) where(at right, names map[string]bool) string {
 	live := s.Live[Place{at.namespace, at.group, at.resource}]
 	if len(live) == 0 || at.namespace == s.Index.MasterNamespace() || s.Holds == nil || !conditioned(at.verb) || at.sub != "" || at.rule != (rulePlace{}) {

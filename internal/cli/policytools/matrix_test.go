@@ -112,7 +112,8 @@ groupNames: ["system:authenticated"]
 	}
 }
 
-// delegates holds rights to write policy: in the master namespace (dora), in another one (hubert), and everywhere (clark).
+// delegates holds rights to write policy: in the master namespace (dora), in another one (hubert), and everywhere
+// (clark).
 const delegates = `---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
