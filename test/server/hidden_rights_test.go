@@ -9,7 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -183,5 +185,53 @@ func TestTheJournalHidesFields(t *testing.T) {
 	})
 	if got := shown("journal-blind", journal.Path); !strings.Contains(got, "PolicyHistory") || strings.Contains(got, "a-hidden-name") {
 		t.Errorf("the journal shows %s", got)
+	}
+}
+
+// TM-5, HF-2: a watch over all namespaces, of which one is revealed, ends with 410 when that right ends, and shows
+// nothing by it afterwards.
+func TestRevealEndsInWatches(t *testing.T) {
+	f, s := hiding(t)
+	f.namespace(t, "revealends")
+	f.grant(t, "overseer", []string{""}, []string{"secrets"}, "get", "list", "watch")
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/revealends/"
+	f.apply(t, rbac+"roles/reveal", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"reveal"},"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["reveal:example.com/secretdata"]}]}`)
+	f.apply(t, rbac+"rolebindings/reveal", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"reveal"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"reveal"},
+		"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"overseer"}]}`)
+	create := func(name string) {
+		f.admin(t, http.MethodPost, "/api/v1/namespaces/revealends/secrets", jsonBody, `{"metadata":{"name":"`+name+`"},"data":{"a":"c2VjcmV0"}}`)
+	}
+	create("first")
+	overseer := kubernetes.NewForConfigOrDie(s.as("overseer")).CoreV1().Secrets("")
+	var from string
+	f.settled(t, "the rights", func() bool {
+		list, err := overseer.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.namespace=revealends"})
+		if err != nil || len(list.Items) != 1 || len(list.Items[0].Data) == 0 {
+			return false
+		}
+		from = list.ResourceVersion
+		return true
+	})
+	w, err := overseer.Watch(t.Context(), metav1.ListOptions{ResourceVersion: from, FieldSelector: "metadata.namespace=revealends"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	next := func() any {
+		select {
+		case e := <-w.ResultChan():
+			return e.Object
+		case <-time.After(30 * time.Second):
+			t.Fatal("nothing comes")
+		}
+		return nil
+	}
+	create("second")
+	if secret, ok := next().(*corev1.Secret); !ok || len(secret.Data) == 0 {
+		t.Errorf("before: %v", secret)
+	}
+	f.admin(t, http.MethodDelete, rbac+"rolebindings/reveal", jsonBody, "")
+	if status, ok := next().(*metav1.Status); !ok || status.Code != http.StatusGone {
+		t.Errorf("afterwards: %v", status)
 	}
 }

@@ -106,7 +106,7 @@ func (a *Access) stands(ctx context.Context, snap *snapshot.Snapshot, attrs auth
 		return standing
 	}
 	elsewhere := verbs.IsWrite(attrs.GetVerb()) && !a.tier.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion())
-	unheard := audit.AuditContextFrom(ctx) != nil && !wanted(ctx)
+	unheard := audit.AuditContextFrom(ctx) != nil && !IsAudited(ctx)
 	return slices.DeleteFunc(standing, func(who ruleset.Subject) bool {
 		g := snap.Access.ByWhat(who)
 		return g != nil && (elsewhere && g.Request.Spec.Once || unheard && g.ByBreakGlass())
@@ -181,20 +181,19 @@ const AnnotationAsked = accessv1alpha1.GroupName + "/asked"
 
 // annotateGrant writes the grants behind a request that a link of the chain has allowed into the audit event.
 func (g *Gate) annotateGrant(ctx context.Context, attrs authorizer.Attributes, by string) {
-	if by == links.Access && wanted(ctx) {
+	if by == links.Access && IsAudited(ctx) {
 		AnnotateGrants(ctx, g.Chain.Granted(ctx, attrs))
 	}
 }
 
-// AnnotateRead does the same for a read that a verdict lets through, whole or in part. For an open verdict it writes
-// the grants that can show an object.
-func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v Verdict) {
-	if v.Answer != Open || !wanted(ctx) {
-		g.annotateGrant(ctx, attrs, v.By)
-		return
+// AnnotateRead does the same for a read that a verdict lets through, whole or in part, and returns the grants. For an
+// open verdict they are those that can show an object.
+func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v Verdict) (grants []*access.Grant) {
+	if !IsAudited(ctx) || v.Answer != Open && v.By != links.Access {
+		return nil
 	}
-	grants := g.Chain.Granted(ctx, attrs)
-	if n := v.Pass.Narrowing(); n != nil && n.Union != nil {
+	grants = g.Chain.Granted(ctx, attrs)
+	if n := v.Pass.Narrowing(); v.Answer == Open && n != nil && n.Union != nil {
 		for _, name := range g.granted(ctx, pinned(ctx), attrs) {
 			if _, by := g.partOf(ctx, attrs, name); by == links.Access {
 				grants = append(grants, g.Chain.Granted(ctx, inPlace(attrs, name))...)
@@ -202,6 +201,7 @@ func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v 
 		}
 	}
 	AnnotateGrants(ctx, grants)
+	return grants
 }
 
 // granted lists the namespaces in which the caller of a request holds a grant.
@@ -215,7 +215,7 @@ func (g *Gate) granted(ctx context.Context, snap *snapshot.Snapshot, attrs autho
 // AnnotateGrants writes into the audit event which grants made a request possible. It can be called again: an
 // annotation is never changed, so later grants get further annotations.
 func AnnotateGrants(ctx context.Context, grants []*access.Grant) {
-	if len(grants) == 0 || !wanted(ctx) {
+	if len(grants) == 0 || !IsAudited(ctx) {
 		return
 	}
 	var said, names, sinks []string

@@ -18,8 +18,8 @@ import (
 // KEP-6001.
 const AnnotationAuthorizationDecision = "authorization.proviso.dev/authorizationDecision"
 
-// wanted reports whether any audit sink wants the annotation. If none does, it costs nothing.
-func wanted(ctx context.Context) bool {
+// IsAudited reports whether any audit sink wants the annotations of a request. If none does, they cost nothing.
+func IsAudited(ctx context.Context) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event != nil && event.GetEventLevel().GreaterOrEqual(auditinternal.LevelMetadata)
 }
@@ -99,7 +99,7 @@ func (l Link) kind() string {
 
 // record writes the final decision on the request itself into its audit event.
 func (g *Gate) record(ctx context.Context, slot requestctx.Slot, attrs authorizer.Attributes, out requestctx.Outcome) {
-	if slot == requestctx.Request && wanted(ctx) {
+	if slot == requestctx.Request && IsAudited(ctx) {
 		w := g.Chain.Walk(attrs)
 		w.record(ctx, out)
 	}
@@ -133,7 +133,7 @@ func (w Walk) names(ctx context.Context, link Link, out requestctx.Outcome) bool
 
 // RecordDecision writes a decision into the audit event of a request, if it is wanted. The first one stands.
 func RecordDecision(ctx context.Context, d *reviewv1.AuthorizationDecision) {
-	if !wanted(ctx) {
+	if !IsAudited(ctx) {
 		return
 	}
 	if _, said := audit.AuditContextFrom(ctx).GetEventAnnotation(AnnotationAuthorizationDecision); said {

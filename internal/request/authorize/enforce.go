@@ -27,7 +27,7 @@ func Enforce(ctx context.Context, p requestctx.Pending, data authorizer.Conditio
 		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
 		span.End()
 	}
-	if waiting, ok := p.(*pending); ok && out.Decision != authorizer.DecisionNoOpinion && wanted(ctx) {
+	if waiting, ok := p.(*pending); ok && out.Decision != authorizer.DecisionNoOpinion && IsAudited(ctx) {
 		waiting.walk.record(ctx, out)
 	}
 	return out

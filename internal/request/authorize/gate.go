@@ -236,7 +236,7 @@ func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestc
 	v := g.Decide(ctx, attrs)
 	decision := v.AtAuthorization()
 	v.Report(ctx)
-	if token := holder.Snapshot.Revision.Token(); token != "" && wanted(ctx) {
+	if token := holder.Snapshot.Revision.Token(); token != "" && IsAudited(ctx) {
 		audit.AddAuditAnnotation(ctx, AnnotationRevision, token)
 	}
 	if span != nil {

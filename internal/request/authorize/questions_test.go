@@ -22,7 +22,7 @@ import (
 )
 
 // HF-7: nothing is hidden from system:masters, from controllers, and from nodes where the Node authorizer itself lets
-// them; a narrowed token says itself what it reveals.
+// them; a narrowed token says itself what it reveals. Of nodes that can change.
 func TestWhoSeesAll(t *testing.T) {
 	node := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{user.NodesGroup}}
 	for name, c := range map[string]struct {
@@ -55,6 +55,9 @@ func TestWhoSeesAll(t *testing.T) {
 		attrs.User = c.who
 		if got := NewGate(GateConfig{Chain: chain}).SeesAll(ctx, attrs); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+		if got := SeesAlways(ctx, attrs); got != (c.want && name != "a node") {
+			t.Errorf("%s: always %v", name, got)
 		}
 	}
 }

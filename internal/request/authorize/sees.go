@@ -18,14 +18,20 @@ const nodePrefix = "system:node:"
 // SeesAll reports whether nothing is hidden from the caller, because of who they are (HF-7). A narrowed token itself
 // says what it reveals.
 func (g *Gate) SeesAll(ctx context.Context, attrs authorizer.Attributes) bool {
-	caller := attrs.GetUser()
-	if caller == nil || requestctx.TokenOf(ctx) != nil {
-		return false
-	}
-	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) || protectedattr.IsController(caller.GetName()) {
+	if SeesAlways(ctx, attrs) {
 		return true
 	}
-	return strings.HasPrefix(caller.GetName(), nodePrefix) && slices.Contains(caller.GetGroups(), user.NodesGroup) && g.grantedToNode(ctx, attrs)
+	caller := attrs.GetUser()
+	return caller != nil && requestctx.TokenOf(ctx) == nil && strings.HasPrefix(caller.GetName(), nodePrefix) &&
+		slices.Contains(caller.GetGroups(), user.NodesGroup) && g.grantedToNode(ctx, attrs)
+}
+
+// SeesAlways reports the same of callers for whom no policy can change it: system:masters, to which this server itself
+// belongs, and controllers.
+func SeesAlways(ctx context.Context, attrs authorizer.Attributes) bool {
+	caller := attrs.GetUser()
+	return caller != nil && requestctx.TokenOf(ctx) == nil &&
+		(slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) || protectedattr.IsController(caller.GetName()))
 }
 
 // grantedToNode reports whether the Node authorizer itself allows the request.

@@ -42,6 +42,7 @@ type Lists interface {
 type Filters struct {
 	cfg     Config
 	watches *watches
+	sights  *readfilter.Sights
 
 	mu sync.RWMutex
 	// schemes are the schemes of built-in resources.
@@ -56,7 +57,7 @@ type scheme struct {
 
 // New returns the filters.
 func New(cfg Config) *Filters {
-	return &Filters{cfg: cfg, watches: newWatches(), schemes: map[schema.GroupResource]*scheme{}}
+	return &Filters{cfg: cfg, watches: newWatches(), sights: readfilter.NewSights(cfg.Store), schemes: map[schema.GroupResource]*scheme{}}
 }
 
 // schemeOf returns nil for custom resources.

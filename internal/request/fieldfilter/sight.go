@@ -11,12 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/hiddenfield"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
+
+// maxPlaces is how many answers a sight remembers.
+const maxPlaces = 1000
 
 // sight is what may be hidden of a resource from the caller of a request.
 type sight struct {
@@ -29,8 +33,14 @@ type sight struct {
 	// open are the permissions that depend on the object.
 	open map[string]bool
 
-	mu       sync.Mutex
-	verdicts map[place]authorize.Verdict
+	mu sync.Mutex
+	// answers are what was asked, and conditions the verdicts among them that depend on the object.
+	answers    map[place]authorize.Answer
+	conditions map[place]authorize.Verdict
+	// forgot is true if there were more places than are remembered.
+	forgot bool
+	// grants are those that show what would be hidden without them.
+	grants []*access.Grant
 }
 
 // place is a permission and the namespace in which it is asked about.
@@ -59,7 +69,7 @@ func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs auth
 	if len(candidates) == 0 || f.cfg.Gate.SeesAll(ctx, attrs) {
 		return nil
 	}
-	s := &sight{ctx: ctx, filters: f, holder: holder, attrs: attrs, open: map[string]bool{}, verdicts: map[place]authorize.Verdict{}}
+	s := &sight{ctx: ctx, filters: f, holder: holder, attrs: attrs, open: map[string]bool{}}
 	everywhere := attrs.GetNamespace() == "" && holder.Snapshot.Served.Namespaced(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()})
 	for _, h := range candidates {
 		switch v := s.ask(h, attrs.GetNamespace()); {
@@ -77,21 +87,56 @@ func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs auth
 	return s
 }
 
-// ask asks once per place whether a field may be seen there.
+// ask asks once per place whether a field may be seen there, as long as the place is remembered.
 func (s *sight) ask(h fieldperm.Hidden, namespace string) authorize.Verdict {
+	at := place{h.Permission, namespace}
+	if v, known := s.recall(at); known {
+		return v
+	}
+	asked := revealing{s.attrs, h.Verb(), namespace}
+	v := s.filters.cfg.Gate.Decide(s.ctx, asked) // without the lock: a webhook may be slow
+	var grants []*access.Grant
+	if v.AtAuthorization() == authorizer.DecisionAllow {
+		grants = s.filters.cfg.Gate.AnnotateRead(s.ctx, asked, v)
+	}
+	s.remember(at, v, grants)
+	return v
+}
+
+func (s *sight) recall(at place) (authorize.Verdict, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := place{h.Permission, namespace}
-	v, known := s.verdicts[at]
-	if !known {
-		asked := revealing{s.attrs, h.Verb(), namespace}
-		v = s.filters.cfg.Gate.Decide(s.ctx, asked)
-		s.verdicts[at] = v
-		if v.AtAuthorization() == authorizer.DecisionAllow {
-			s.filters.cfg.Gate.AnnotateRead(s.ctx, asked, v)
+	answer, known := s.answers[at]
+	if known && answer == authorize.Open {
+		return s.conditions[at], true
+	}
+	return authorize.Verdict{Answer: answer}, known
+}
+
+func (s *sight) remember(at place, v authorize.Verdict, grants []*access.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.answers) >= maxPlaces {
+		s.answers, s.conditions, s.forgot = nil, nil, true
+	}
+	if s.answers == nil {
+		s.answers, s.conditions = map[place]authorize.Answer{}, map[place]authorize.Verdict{}
+	}
+	if s.answers[at] = v.Answer; v.Answer == authorize.Open {
+		s.conditions[at] = v
+	}
+	for _, g := range grants {
+		if !slices.Contains(s.grants, g) {
+			s.grants = append(s.grants, g)
 		}
 	}
-	return v
+}
+
+// remembered returns a copy of the answers; false if some of them were forgotten.
+func (s *sight) remembered() (map[place]authorize.Answer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.answers), !s.forgot
 }
 
 // of returns the fields that are hidden in one object. In doubt, a field is hidden.
@@ -127,30 +172,40 @@ func (s *sight) reveals(v authorize.Verdict, o runtime.Object, convert readfilte
 	return false
 }
 
-// same reports whether the current policy hides the same. Conditions of different rules count as different.
-func (s *sight) same(rulesChanged bool) bool {
-	policy, instant := s.filters.cfg.Store.Now()
-	ctx := requestctx.At(s.ctx, policy, instant)
-	now := s.filters.look(ctx, requestctx.From(ctx), s.attrs)
-	if now == nil {
-		return len(s.fields) == 0
+// again computes what another policy hides, once for the notes of a context that has this policy.
+func (s *sight) again(ctx context.Context) *sight {
+	now, _ := requestctx.NotesOf(ctx).Keep(sightKey{}, func() any {
+		holder := requestctx.From(ctx)
+		if found := s.filters.look(ctx, holder, s.attrs); found != nil {
+			return found
+		}
+		return &sight{ctx: ctx, filters: s.filters, holder: holder, attrs: s.attrs}
+	}).(*sight)
+	return now
+}
+
+// under returns the sight of a request under the policy of another sight with equal attributes, if that hides the same
+// everywhere. It returns nil if that is not certain: places were forgotten, or conditions on the object decide, which
+// may have changed with the rights of the caller.
+func (s *sight) under(request context.Context, now *sight) *sight {
+	if now == nil || s.fields.Names() != now.fields.Names() || !slices.Equal(s.fields.Permissions(), now.fields.Permissions()) || !maps.Equal(s.open, now.open) {
+		return nil
 	}
-	if s.fields.Names() != now.fields.Names() || !slices.Equal(s.fields.Permissions(), now.fields.Permissions()) || !maps.Equal(s.open, now.open) {
-		return false
+	asked, complete := s.remembered()
+	if len(s.open) > 0 && !complete {
+		return nil
 	}
-	if len(s.open) == 0 {
-		return true
-	}
-	s.mu.Lock()
-	asked := maps.Clone(s.verdicts)
-	s.mu.Unlock()
 	for at, before := range asked {
 		answer := now.ask(fieldperm.Hidden{Permission: at.permission}, at.namespace).Answer
-		if answer != before.Answer || answer == authorize.Open && rulesChanged {
-			return false
+		if before == authorize.Open || answer == authorize.Open || (before == authorize.Allowed) != (answer == authorize.Allowed) || now.forgot {
+			return nil
 		}
 	}
-	return true
+	authorize.AnnotateGrants(request, now.grants)
+	next := &sight{ctx: requestctx.At(request, now.holder.Snapshot, now.holder.Instant), filters: s.filters, attrs: s.attrs, fields: now.fields, open: now.open,
+		answers: asked, conditions: map[place]authorize.Verdict{}}
+	next.holder = requestctx.From(next.ctx)
+	return next
 }
 
 // revealing is the request turned into the question whether its caller sees a field of the whole object.

@@ -20,8 +20,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/hiddenfield"
 	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
@@ -196,18 +198,30 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 // Watch implements storage.Interface. A watch ends when what is hidden from its caller changes.
 func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	holder := requestctx.From(ctx)
-	if holder == nil || holder.Snapshot == nil || holder.Attributes() == nil || discovery.StoredAs(resourceOf(holder.Attributes())) != s.resource {
+	if holder == nil || holder.Snapshot == nil || holder.Attributes() == nil {
 		return s.Interface.Watch(ctx, key, opts)
 	}
-	seen := s.sight(ctx)
-	ctx, leave := s.filters.watches.enter(ctx, s.filters, seen)
-	w, err := s.Interface.Watch(ctx, key, opts)
-	if err != nil {
-		leave()
-		return nil, err
+	attrs := holder.Attributes()
+	if discovery.StoredAs(resourceOf(attrs)) != s.resource || authorize.SeesAlways(ctx, attrs) {
+		return s.Interface.Watch(ctx, key, opts)
 	}
-	if seen == nil {
+	resource := fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+	if len(holder.Snapshot.Fields.Hidden(resource)) == 0 {
+		ctx, leave := s.filters.watches.enter(ctx, s.filters, resource)
+		w, err := s.Interface.Watch(ctx, key, opts)
+		if err != nil {
+			leave()
+			return nil, err
+		}
 		return &watching{Interface: w, leave: leave}, nil
 	}
-	return s.follow(w, seen, leave), nil
+	seen := s.sight(ctx)
+	if seen == nil {
+		seen = &sight{ctx: ctx, filters: s.filters, holder: holder, attrs: attrs}
+	}
+	w, err := s.Interface.Watch(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s.filters.sights.Follow(ctx, w, s.seeing(ctx, seen)), nil
 }

@@ -2,20 +2,21 @@ package fieldfilter
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/hiddenfield"
-	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/request/readfilter"
 )
 
-// watches are all open watches. Each of them ends when what is hidden from its caller changes: the client then watches
-// again, from where it was, and gets what it may see now.
+// watches are the open watches of resources without hidden fields. Each of them ends when a field of its resource
+// becomes hidden: the client then watches again, from where it was, and gets what it may see now. Watches of resources
+// with hidden fields are readfilter.Sights.
 type watches struct {
 	mu   sync.Mutex
 	open map[*watcher]bool
@@ -23,24 +24,20 @@ type watches struct {
 
 // watcher is an open watch.
 type watcher struct {
-	sight *sight // without fields if nothing is hidden
-	end   context.CancelFunc
+	resource fieldperm.Resource
+	end      context.CancelFunc
 }
 
 func newWatches() *watches { return &watches{open: map[*watcher]bool{}} }
 
 // enter adds a watch, which ends with the returned context.
-func (w *watches) enter(ctx context.Context, f *Filters, seen *sight) (context.Context, func()) {
-	holder := requestctx.From(ctx)
-	if seen == nil {
-		seen = &sight{ctx: ctx, filters: f, holder: holder, attrs: holder.Attributes()}
-	}
+func (w *watches) enter(ctx context.Context, f *Filters, resource fieldperm.Resource) (context.Context, func()) {
 	ctx, end := context.WithCancel(ctx)
-	one := &watcher{sight: seen, end: end}
+	one := &watcher{resource, end}
 	w.mu.Lock()
 	w.open[one] = true
 	w.mu.Unlock()
-	if now := f.cfg.Store.Current(); (now.Fields != holder.Snapshot.Fields || now.Fields.HidesAny()) && !seen.same(true) {
+	if len(f.cfg.Store.Current().Fields.Hidden(resource)) > 0 {
 		end() // the policy has changed since the request came
 	}
 	return ctx, func() {
@@ -53,15 +50,16 @@ func (w *watches) enter(ctx context.Context, f *Filters, seen *sight) (context.C
 
 // Run ends watches when what is hidden changes. The store also publishes when a right begins or ends with time.
 func (f *Filters) Run(ctx context.Context) {
-	last := f.cfg.Store.Current()
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { f.sights.Run(ctx) })
+	var last *fieldperm.Table
 	for {
 		next := f.cfg.Store.Next()
-		now := f.cfg.Store.Current()
-		changed := now.Fields != last.Fields || now.Rules != last.Rules || now.Served != last.Served
-		if now.Fields != last.Fields || now.Fields.HidesAny() {
-			f.watches.check(changed)
+		if now := f.cfg.Store.Current().Fields; now != last {
+			f.watches.check(now)
+			last = now
 		}
-		last = now
 		select {
 		case <-next:
 		case <-ctx.Done():
@@ -70,18 +68,17 @@ func (f *Filters) Run(ctx context.Context) {
 	}
 }
 
-func (w *watches) check(rulesChanged bool) {
+func (w *watches) check(fields *fieldperm.Table) {
 	w.mu.Lock()
-	all := slices.Collect(maps.Keys(w.open))
-	w.mu.Unlock()
-	for _, one := range all {
-		if !one.sight.same(rulesChanged) {
+	defer w.mu.Unlock()
+	for one := range w.open {
+		if len(fields.Hidden(one.resource)) > 0 {
 			one.end()
 		}
 	}
 }
 
-// watching is a watch whose caller sees everything.
+// watching is a watch of a resource without hidden fields.
 type watching struct {
 	watch.Interface
 	leave func()
@@ -93,49 +90,39 @@ func (w *watching) Stop() {
 	w.Interface.Stop()
 }
 
-// following is a watch that shows what its caller sees.
-type following struct {
-	watch.Interface
-	leave func()
-	out   chan watch.Event
-	done  chan struct{}
-	once  sync.Once
+// seeing shows the events of an open watch.
+type seeing struct {
+	store   *store
+	request context.Context
+	sight   atomic.Pointer[sight]
+	memo    hiddenfield.Memo
 }
 
-// follow shows the events of a watch.
-func (s *store) follow(inner watch.Interface, seen *sight, leave func()) watch.Interface {
-	w := &following{Interface: inner, leave: leave, out: make(chan watch.Event), done: make(chan struct{})}
-	go w.run(s, seen)
+var _ readfilter.Sight = (*seeing)(nil)
+
+func (s *store) seeing(ctx context.Context, seen *sight) *seeing {
+	w := &seeing{store: s, request: ctx}
+	w.sight.Store(seen)
 	return w
 }
 
-// Stop implements watch.Interface.
-func (w *following) Stop() {
-	w.once.Do(func() {
-		w.leave()
-		close(w.done)
-		w.Interface.Stop()
-	})
-}
+// Show implements readfilter.Sight.
+func (w *seeing) Show(e watch.Event) watch.Event { return w.store.event(e, w.sight.Load(), &w.memo) }
 
-// ResultChan implements watch.Interface.
-func (w *following) ResultChan() <-chan watch.Event { return w.out }
-
-func (w *following) run(s *store, seen *sight) {
-	defer close(w.out)
-	memo := &hiddenfield.Memo{}
-	for e := range w.Interface.ResultChan() {
-		select {
-		case w.out <- s.event(e, seen, memo):
-		case <-w.done:
-			return
-		}
+// Same implements readfilter.Sight.
+func (w *seeing) Same(ctx context.Context) bool {
+	before := w.sight.Load()
+	next := before.under(w.request, before.again(ctx))
+	if next == nil {
+		return false
 	}
+	w.sight.Store(next)
+	return true
 }
 
 // event shows an event. All watches share the encoded bytes of an event: a plain object replaces them.
 func (s *store) event(e watch.Event, seen *sight, memo *hiddenfield.Memo) watch.Event {
-	if e.Type == watch.Bookmark || e.Type == watch.Error {
+	if e.Type == watch.Bookmark || e.Type == watch.Error || len(seen.fields) == 0 {
 		return e
 	}
 	o := e.Object

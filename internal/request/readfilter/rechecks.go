@@ -23,12 +23,16 @@ const (
 	// quickWorkers handle questions that take microseconds, or wait for a webhook. Those that need computation use one
 	// core.
 	quickWorkers = 2
+	// maxTogether is how many equal watches are checked in one turn.
+	maxTogether = 250
 )
 
-// narrows computes what a watch is narrowed to under a policy; see authorize.Gate.
-type narrows interface {
-	NarrowFor(context.Context, *snapshot.Snapshot, authorizer.Attributes) (*requestctx.Narrowing, error)
-	NarrowAgain(context.Context, *snapshot.Snapshot, authorizer.Attributes, *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, err error)
+// asks is what has to be asked about open watches.
+type asks interface {
+	// ask asks about equal watches that are due, without the lock. It reports which of them still send what their
+	// caller may see, and what to remember for the next time; last is what was remembered. In the quick queue it may
+	// not settle that: then it is called again in the full one.
+	ask(ctx context.Context, queue int, attrs authorizer.Attributes, due []*watching, last any) (same []bool, remember any, settled bool)
 }
 
 // rechecks asks, after a policy change, whether the callers of open watches may still see the same. Equal watches share
@@ -36,7 +40,7 @@ type narrows interface {
 // computation then wait in a second queue. In both queues the users take turns, so a user with many watches does not
 // delay the watch of another user (NI-6).
 type rechecks struct {
-	narrows narrows
+	asks asks
 
 	mu     sync.Mutex
 	wake   *sync.Cond
@@ -81,8 +85,8 @@ type question struct {
 	waits   [queues]bool
 	// place is its index in all.
 	place int
-	// last is the last computed narrowing; nil before the first.
-	last *requestctx.Narrowing
+	// last is what was remembered when it was last asked.
+	last any
 	// since is when it first became due; zero if it is not.
 	since time.Time
 }
@@ -96,15 +100,18 @@ type alike struct {
 	touched       bool
 }
 
-func newRechecks(n narrows) *rechecks {
-	r := &rechecks{narrows: n, questions: map[digest]*question{}, users: map[digest]*asker{}, callers: map[digest]*alike{}, stale: make(chan struct{}, 1)}
+func newRechecks(n narrows) *rechecks { return rechecksOf(narrowings{n}) }
+
+func rechecksOf(a asks) *rechecks {
+	r := &rechecks{asks: a, questions: map[digest]*question{}, users: map[digest]*asker{}, callers: map[digest]*alike{}, stale: make(chan struct{}, 1)}
 	r.wake = sync.NewCond(&r.mu)
 	return r
 }
 
-// add registers a watch to be checked. It returns a function that removes it again.
-func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) {
-	who, what := identify(attrs)
+// add registers a watch to be checked. Watches with other facts about the request than its attributes are not equal. It
+// returns a function that removes it again.
+func (r *rechecks) add(w *watching, attrs authorizer.Attributes, facts ...string) (leave func()) {
+	who, what := identify(attrs, facts...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.questions[what]
@@ -160,11 +167,11 @@ func (r *rechecks) forget(who, what digest, q *question) {
 }
 
 // identify returns hashes of the user and of the question: everything that a decision can look at is in them.
-func identify(attrs authorizer.Attributes) (who, what digest) {
+func identify(attrs authorizer.Attributes, facts ...string) (who, what digest) {
 	fs, fieldErr := attrs.GetFieldSelector()
 	ls, labelErr := attrs.GetLabelSelector()
 	texts := []string{attrs.GetVerb(), attrs.GetNamespace(), attrs.GetAPIGroup(), attrs.GetAPIVersion(), attrs.GetResource(), attrs.GetSubresource(), attrs.GetName(), attrs.GetPath(),
-		selectors.FieldText(fs), selectors.LabelText(ls), spell(fieldErr), spell(labelErr)}
+		selectors.FieldText(fs), selectors.LabelText(ls), spell(fieldErr), spell(labelErr), list(facts)}
 	name := ""
 	if u := attrs.GetUser(); u != nil {
 		name = u.GetName()
@@ -206,6 +213,19 @@ func (q *question) isDue(policy *snapshot.Snapshot) bool {
 		}
 	}
 	return false
+}
+
+// due returns the watches that were not checked against the policy, as many as are checked in one turn.
+func (q *question) due(policy *snapshot.Snapshot) (due []*watching) {
+	for _, w := range q.watches {
+		if len(due) == maxTogether {
+			break
+		}
+		if w.isDue(policy) {
+			due = append(due, w)
+		}
+	}
+	return due
 }
 
 // ask puts a question into the quick queue, even if it waits for computation: the right may be gone by now.
@@ -301,40 +321,34 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 		return false
 	}
 	defer r.asked(queue, q.user)
-	policy := r.policy
-	if !q.isDue(policy) {
+	policy, instant, last := r.policy, r.instant, q.last
+	due := q.due(policy)
+	if len(due) == 0 || q.untouched(policy) {
 		return true
-	}
-	if q.untouched(policy) {
-		return true
-	}
-	before, instant := q.last, r.instant
-	for _, w := range q.watches {
-		if before == nil {
-			before = w.narrowing
-		}
 	}
 	r.mu.Unlock()
-	n, settled, err := r.narrow(requestctx.At(ctx, policy, instant), queue, policy, q.attrs, before)
+	same, remember, settled := r.askOf(requestctx.At(ctx, policy, instant), queue, q.attrs, due, last)
 	r.mu.Lock()
 	if !settled {
 		r.enqueue(full, q)
 		return true
 	}
-	if n != nil {
-		q.last = n
-	}
-	for _, w := range q.watches {
+	q.last = remember
+	for i, w := range due {
 		switch {
 		case !w.isDue(policy):
-		case err == nil && same(n, w.narrowing):
+		case same[i]:
 			w.release(policy)
 		default:
 			w.end()
 		}
 	}
+	since := q.since
+	if r.policy != policy { // there is a newer policy by now
+		since = r.began
+	}
 	if q.since = (time.Time{}); q.isDue(r.policy) {
-		q.since = r.began // there is a newer policy by now, and the question waits again
+		r.ask(q, since)
 	}
 	return true
 }
@@ -343,8 +357,8 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 // once for all questions of the caller.
 func (q *question) isTouched(before, policy *snapshot.Snapshot) bool {
 	c := q.caller
-	if c.before == nil || c.after != policy || c.before != before && !(c.before.Served == before.Served && c.before.Rules == before.Rules && c.before.Access == before.Access) {
-		c.touched = before.Served != policy.Served || before.Rules == nil || !before.SameFor(q.attrs.GetUser(), policy)
+	if c.before == nil || c.after != policy || c.before != before && !sameLook(c.before, before) {
+		c.touched = before.Served != policy.Served || before.Fields != policy.Fields || before.Rules == nil || !before.SameFor(q.attrs.GetUser(), policy)
 		c.before, c.after = before, policy
 	}
 	return c.touched
@@ -367,23 +381,11 @@ func (q *question) untouched(policy *snapshot.Snapshot) bool {
 	return true
 }
 
-// narrow asks without the lock. An authorizer that does not answer in time counts as a refusal.
-func (r *rechecks) narrow(ctx context.Context, queue int, policy *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
+// askOf asks without the lock. An authorizer that does not answer in time counts as a refusal.
+func (r *rechecks) askOf(ctx context.Context, queue int, attrs authorizer.Attributes, due []*watching, last any) (same []bool, remember any, settled bool) {
 	ctx, cancel := context.WithTimeout(ctx, lateAfter)
 	defer cancel()
-	if queue == quick {
-		return r.narrows.NarrowAgain(ctx, policy, attrs, before)
-	}
-	n, err := r.narrows.NarrowFor(ctx, policy, attrs)
-	return n, true, err
-}
-
-// same reports whether two watches send the same objects.
-func same(a, b *requestctx.Narrowing) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a == b || a.View() == b.View()
+	return r.asks.ask(ctx, queue, attrs, due, last)
 }
 
 // work asks questions until the context ends.
@@ -405,16 +407,18 @@ func (r *rechecks) work(ctx context.Context, queue int) {
 }
 
 // Run ends watches when a new snapshot changes what their caller may see.
-func (s *Stores) Run(ctx context.Context) {
-	r := s.rechecks
+func (s *Stores) Run(ctx context.Context) { s.rechecks.run(ctx, s.cfg.Store) }
+
+// run checks all watches against each policy that is published.
+func (r *rechecks) run(ctx context.Context, store *snapshot.Store) {
 	var workers sync.WaitGroup
 	for range quickWorkers {
 		workers.Go(func() { r.work(ctx, quick) })
 	}
 	workers.Go(func() { r.work(ctx, full) })
 	for ctx.Err() == nil {
-		next := s.cfg.Store.Next()
-		policy, instant := s.cfg.Store.Now()
+		next := store.Next()
+		policy, instant := store.Now()
 		r.advance(policy, instant, time.Now())
 		r.wait(ctx, next)
 	}

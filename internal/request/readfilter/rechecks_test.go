@@ -166,6 +166,28 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
+// NI-6: a user with very many equal watches gives others a turn in between, and all of them are checked.
+func TestEqualWatchesTakeTurns(t *testing.T) {
+	c := newCrowd(t)
+	for range 2*maxTogether + 1 {
+		c.watch(user.DefaultInfo{Name: "eve"}, "n")
+	}
+	c.watch(user.DefaultInfo{Name: "ann"}, "n")
+	c.change()
+	q := c.stores.rechecks.all[0]
+	since := q.since.Add(time.Minute)
+	q.since = since
+	c.stores.rechecks.step(t.Context(), quick)
+	c.stores.rechecks.step(t.Context(), quick)
+	if fmt.Sprint(c.oracle.quick) != "[eve ann]" || q.since != since {
+		t.Errorf("asked about %v, due since %v", c.oracle.quick, q.since)
+	}
+	c.drain()
+	if fmt.Sprint(c.oracle.quick) != "[eve ann eve eve]" || q.isDue(c.stores.cfg.Store.Current()) || !q.since.IsZero() {
+		t.Errorf("asked about %v, due since %v", c.oracle.quick, q.since)
+	}
+}
+
 // NI-6: equal watches are one question. Whatever a decision can look at makes it another one.
 func TestEqualWatchesAreOneQuestion(t *testing.T) {
 	c := newCrowd(t)

@@ -22,6 +22,9 @@ type watching struct {
 	narrowing *requestctx.Narrowing
 	// matcher has seen every object that is sent; nil if selectors express everything.
 	matcher *matcher
+	// sight shows the events of a request; nil if they are shown as they are.
+	sight   Sight
+	request context.Context
 	// checked is the policy under which its caller may see what it sends.
 	checked atomic.Pointer[snapshot.Snapshot]
 	// again signals a change of checked to a waiting goroutine.
@@ -41,11 +44,17 @@ type watching struct {
 
 var _ watch.Interface = (*watching)(nil)
 
+// newWatching wraps a watch, which sends nothing before it runs.
+func newWatching(inner watch.Interface, holder *requestctx.State, store *snapshot.Store) *watching {
+	w := &watching{inner: inner, out: make(chan watch.Event), again: make(chan struct{}, 1), stopped: make(chan struct{}), expired: make(chan struct{}), current: store.Current}
+	w.checked.Store(holder.Snapshot)
+	return w
+}
+
 // follow wraps a watch, which sends events as long as its caller may see them.
 func (s *Stores) follow(inner watch.Interface, holder *requestctx.State, m *matcher) watch.Interface {
-	w := &watching{inner: inner, matcher: m, out: make(chan watch.Event), narrowing: holder.Get(requestctx.Request).Narrowing(), again: make(chan struct{}, 1),
-		stopped: make(chan struct{}), expired: make(chan struct{}), current: s.cfg.Store.Current}
-	w.checked.Store(holder.Snapshot)
+	w := newWatching(inner, holder, s.cfg.Store)
+	w.matcher, w.narrowing = m, holder.Get(requestctx.Request).Narrowing()
 	w.leave = s.rechecks.add(w, holder.Attributes())
 	if m != nil && m.each.LooksAtNamespace() {
 		leave, leavePlaces := w.leave, s.places.add(w, holder.Attributes().GetNamespace(), m.changes)
@@ -106,11 +115,12 @@ func (w *watching) run() {
 				w.end()
 				continue
 			}
-			if !w.hold() {
+			shown, ok := w.shown(e)
+			if !ok {
 				continue // it is over
 			}
 			select {
-			case w.out <- e:
+			case w.out <- shown:
 			case <-w.stopped:
 				return
 			case <-w.expired:
@@ -119,6 +129,21 @@ func (w *watching) run() {
 			}
 		}
 	}
+}
+
+// shown holds an event until its caller may see it, and returns what the caller sees; false if the watch ends before
+// that. A policy that comes while the event is being shown counts.
+func (w *watching) shown(e watch.Event) (watch.Event, bool) {
+	for w.hold() {
+		if w.sight == nil {
+			return e, true
+		}
+		checked := w.checked.Load()
+		if shown := w.sight.Show(e); covers(checked, w.current()) {
+			return shown, true
+		}
+	}
+	return watch.Event{}, false
 }
 
 // hold waits until the policy at the moment of the call, or a newer one, says that the caller may see what is sent. It
@@ -169,8 +194,11 @@ func (w *watching) isDue(policy *snapshot.Snapshot) bool {
 
 // covers reports whether a watch that was checked against one policy need not be checked against another.
 func covers(checked, policy *snapshot.Snapshot) bool {
-	return checked.SameRights(policy) || checked.Generation > policy.Generation
+	return sameLook(checked, policy) || checked.Generation > policy.Generation
 }
+
+// sameLook reports whether all callers certainly see the same under two policies.
+func sameLook(a, b *snapshot.Snapshot) bool { return a.SameRights(b) && a.Fields == b.Fields }
 
 func (w *watching) send(e watch.Event) {
 	select {
