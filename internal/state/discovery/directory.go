@@ -77,6 +77,8 @@ type Directory struct {
 
 	mu     sync.Mutex
 	custom map[string]*defined
+	// ahead is one that was found before the definitions were read again.
+	ahead *defined
 	// definitions are where these come from, and version is the version of them when they were last read.
 	definitions snapshot.Objects
 	version     string
@@ -209,24 +211,36 @@ func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResou
 // define handles the event of a definition. What it defines is found before anything is locked: that takes long with
 // large schemas.
 func (d *Directory) define(obj any) {
-	var is *defined
 	if definition, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
-		d.mu.Lock()
-		old := d.custom[definition.Name]
-		d.mu.Unlock()
-		is = newDefined(definition, old)
+		d.defined(definition)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.reread(is); d.stale {
+	if d.reread(); d.stale {
 		d.cfg.Changed()
 	}
 }
 
+// defined returns what a definition defines, found once.
+func (d *Directory) defined(definition *apiextensions.CustomResourceDefinition) *defined {
+	d.mu.Lock()
+	old, ahead := d.custom[definition.Name], d.ahead
+	d.mu.Unlock()
+	for _, known := range []*defined{old, ahead} {
+		if known != nil && known.definition == definition {
+			return known
+		}
+	}
+	is := newDefined(definition, old)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ahead = is
+	return is
+}
+
 // reread reads the definitions, of which events may tell later: they come through a queue, and the revision of a
-// snapshot is that of the definitions themselves (TR-13). What one of them defines is given if it is known. d.mu must
-// be held.
-func (d *Directory) reread(known *defined) {
+// snapshot is that of the definitions themselves (TR-13). d.mu must be held.
+func (d *Directory) reread() {
 	if d.definitions == nil {
 		return
 	}
@@ -241,7 +255,7 @@ func (d *Directory) reread(known *defined) {
 		if old != nil && old.definition == definition {
 			continue
 		}
-		is := known
+		is := d.ahead
 		if is == nil || is.definition != definition {
 			is = newDefined(definition, old)
 		}
@@ -254,7 +268,7 @@ func (d *Directory) reread(known *defined) {
 			d.stale = true
 		}
 	}
-	d.version = version
+	d.version, d.ahead = version, nil
 }
 
 // defined is a definition and what it takes long to find in it.
@@ -285,10 +299,7 @@ func (d *Directory) knows(snap *snapshot.Snapshot, definition *apiextensions.Cus
 	if !known || shapes.Generation == definition.Generation && shapes.UID == definition.UID {
 		return known
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	is := d.custom[definition.Name]
-	return is != nil && is.definition.Generation == definition.Generation && is.definition.UID == definition.UID && shapes.Equal(is.shapes)
+	return shapes.Equal(d.defined(definition).shapes)
 }
 
 // Name implements snapshot.Part.
@@ -304,7 +315,7 @@ func (d *Directory) HasSynced() bool {
 func (d *Directory) Apply(next *snapshot.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reread(nil)
+	d.reread()
 	if d.stale {
 		var custom []*apiextensions.CustomResourceDefinition
 		shapes := map[schema.GroupResource]snapshot.Shapes{}
