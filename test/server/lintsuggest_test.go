@@ -38,6 +38,7 @@ func (p *policyServer) tools(t *testing.T) {
 		code, _, _ := dora.do(t, "GET", maps+"/c0", "")
 		return code == 200, nil
 	})
+	// All objects have the label, but nobody saw them before the patches, so the suggestion has no condition.
 	// What is seen of a slow machine in a short time may be nothing: then longer.
 	for look := 2 * time.Second; ; look *= 3 {
 		done := make(chan [2]string, 1)
@@ -55,7 +56,7 @@ func (p *policyServer) tools(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		if strings.Contains(said[0], `where: resource.metadata.labels["team"] == "a"`) && strings.Contains(said[0], "decided as before; the suggestion grants nothing new") && strings.Contains(said[0], "- patch\n") && !strings.Contains(said[0], "- delete") {
+		if !strings.Contains(said[0], "where:") && strings.Contains(said[0], "decided as before; the suggestion grants nothing new") && strings.Contains(said[0], "- patch\n") && !strings.Contains(said[0], "- delete") {
 			return
 		}
 		if look > time.Minute {
