@@ -89,7 +89,18 @@ func TestDecidedBeforeTheShapeChanged(t *testing.T) {
 		t.Errorf("another description changes what is served %d times", changes)
 	}
 
-	wider := boxes(3, v1, boxVersion("v2", false, "", "note"))
+	scaled := boxes(2, v1)
+	scaled.Generation = 3
+	scaled.Spec.Versions[0].Subresources = &apiextensions.CustomResourceSubresources{Scale: &apiextensions.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.keep"}}
+	set(scaled)
+	check("a Scale of a field", first, "v1", New)
+	definitions.tell(scaled)
+	if first = publish(); changes != 1 {
+		t.Errorf("a Scale changes what is served %d times", changes)
+	}
+	check("a Scale that is known", first, "v1", Passes)
+
+	wider := boxes(4, v1, boxVersion("v2", false, "", "note"))
 	set(wider)
 	check("a version without the field, before its event", first, "v2", New)
 	definitions.tell(wider)
@@ -102,7 +113,7 @@ func TestDecidedBeforeTheShapeChanged(t *testing.T) {
 	}
 
 	// TR-13: the revision of a snapshot is that of the definitions, whatever events have told.
-	narrower := boxes(4, boxVersion("v1", true, "", "note"), boxVersion("v2", false, "", "note"))
+	narrower := boxes(5, boxVersion("v1", true, "", "note"), boxVersion("v2", false, "", "note"))
 	set(narrower)
 	third := publish()
 	check("before its event", third, "v1", Passes)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"maps"
+	"reflect"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,11 +23,13 @@ type Shapes struct {
 	Kept bool
 	// Of is a hash of each version's schema. A missing version may have any shape.
 	Of map[string][sha256.Size]byte
+	// Scales are the fields of which each version makes a Scale.
+	Scales map[string]apiextensions.CustomResourceSubresourceScale
 }
 
 // ShapesOf returns the shapes of what a definition defines.
 func ShapesOf(d *apiextensions.CustomResourceDefinition) Shapes {
-	shapes := Shapes{UID: d.UID, Generation: d.Generation, Kept: converts(d) || d.Spec.PreserveUnknownFields, Of: map[string][sha256.Size]byte{}}
+	shapes := Shapes{UID: d.UID, Generation: d.Generation, Kept: converts(d) || d.Spec.PreserveUnknownFields, Of: map[string][sha256.Size]byte{}, Scales: map[string]apiextensions.CustomResourceSubresourceScale{}}
 	for i := range d.Spec.Versions {
 		v := &d.Spec.Versions[i]
 		if v.Storage {
@@ -35,13 +38,16 @@ func ShapesOf(d *apiextensions.CustomResourceDefinition) Shapes {
 		if v.Served || v.Storage {
 			shapes.Of[v.Name] = shapeOf(v)
 		}
+		if v.Subresources != nil && v.Subresources.Scale != nil {
+			shapes.Scales[v.Name] = *v.Subresources.Scale
+		}
 	}
 	return shapes
 }
 
 // Equal reports whether both say the same of objects, whatever definition they are of.
 func (s Shapes) Equal(o Shapes) bool {
-	return s.Storage == o.Storage && s.Kept == o.Kept && maps.Equal(s.Of, o.Of)
+	return s.Storage == o.Storage && s.Kept == o.Kept && maps.Equal(s.Of, o.Of) && reflect.DeepEqual(s.Scales, o.Scales)
 }
 
 // differ reports whether a version may lack fields of another one.
