@@ -115,7 +115,7 @@ func TestIndirectClaimsNoMore(t *testing.T) {
 		t.Errorf("nobody else\n%s%s", out, errOut)
 	}
 
-	// A user who can under conditions is no step to itself, and one to others.
+	// A user with a conditional right is a step to others, and not to itself.
 	some := holders(authz.ResourceAccessReviewStatus{Conditional: []authz.ConditionalSubject{{UserName: "ann", Conditions: []authz.Condition{{Effect: authz.EffectAllow, Condition: "x"}}}}})
 	some["impersonate users/ann"] = users("ann", "bob")
 	if out, _ := ask(some); !strings.Contains(out, "bob    impersonate ann, under its conditions") || strings.Contains(out, "ann    impersonate") {

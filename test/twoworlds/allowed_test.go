@@ -70,9 +70,8 @@ var allowed = []row{
 		why:  "it is about the object; no controller runs in these servers, so nothing is removed for it",
 	},
 	{
-		what: "that an object with hidden fields has changed (resourceVersion, generation, times in managedFields)",
-		why:  "the object is the caller's to see; both worlds write hidden fields equally often, so nothing is removed for it. Who overwrites a value learns whether it was the same, and otherwise it is gone",
-
+		what:    "that an object with hidden fields has changed (resourceVersion, generation, times in managedFields)",
+		why:     "the object is the caller's to see; both worlds write hidden fields equally often, so nothing is removed for it. Who overwrites a value learns whether it was the same, and otherwise it is gone",
 		excuses: overwrites,
 	},
 }

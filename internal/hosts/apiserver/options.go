@@ -236,7 +236,7 @@ func (o *Options) validateOwn() error {
 	}
 	if o.Kube.PeerCAFile != "" && o.switches().systems.Has(tokens.Gate) {
 		// Upstream proxies what only a peer serves before a link of a token is looked at, and without the links.
-		errs = append(errs, fmt.Errorf("--peer-ca-file: cannot be used with the feature gate %s, because peers would serve what a narrowed token does not allow", tokens.Gate))
+		errs = append(errs, fmt.Errorf("--peer-ca-file: cannot be used with the feature gate %s, because peers would serve what a narrowed token does not allow: leave out one of the two", tokens.Gate))
 	}
 	switch streams.Recheck(o.Recheck) {
 	case streams.Off, streams.Conditional, streams.All:
