@@ -43,6 +43,9 @@ func TestEnforcerFlag(t *testing.T) {
 
 // TK-3: peers serve requests without the links of their narrowed token, so the server has either.
 func TestPeersAndTokens(t *testing.T) {
+	if err := RegisterFeatures(); err != nil {
+		t.Fatal(err)
+	}
 	refused := func(on bool) bool {
 		o := NewOptions()
 		o.Kube.PeerCAFile = "ca.crt"
